@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// The operation alone, of inputs, as primitives.
+/// A graph of the operation alone, with its operands as inputs, expanded into primitives.
 Graph expanded_alone(const GraphFunction& function, const Op& op) {
   Graph graph;
   Builder builder(graph, "apart");

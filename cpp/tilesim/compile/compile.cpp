@@ -43,7 +43,7 @@ Share with_slower_memory(Share machine, std::int64_t times) {
 
 class Compiler {
  public:
-  /// `machine`: with a context's share of each core's memories.
+  /// `machine`: each core's memories are divided by the number of contexts.
   Compiler(const Graph& graph, const Share& machine, const CompileOptions& options, std::int64_t contexts,
            const Compiler* known = nullptr)
       : machine_(with_slower_memory(machine, options.slower_memory)),
@@ -61,7 +61,7 @@ class Compiler {
     options_.record_vectors = &vectors_;
   }
 
-  /// The program before passes, and what they know of its kernels. `whole`: as it is in the program.
+  /// Lowers the graph before passes run, with facts on its kernels for the passes. `whole`: the undivided machine.
   lower::Lowering run(const Share& whole) {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
@@ -101,12 +101,12 @@ class Compiler {
     return {residency != "none" && options_.only.empty(), residency == "fitting", options_.levels};
   }
 
-  /// The tensors of another program than the last one may be asked for.
+  /// Must precede passes over a copy of the program: the index refers to the previous program's tensors.
   void forget_tensors() { choices_.tensors.forget(); }
 
   bool lowering_may_ask() const { return options_.residency != "none" || !options_.levels.empty(); }
 
-  /// What was chosen, to those who asked for it.
+  /// Moves the recorded choices to the records that the caller's options name.
   void tell_choices() {
     for (ProductChoice& choice : products_)
       if (user_record_) user_record_->push_back(std::move(choice));
@@ -115,7 +115,7 @@ class Compiler {
   }
 
  private:
-  /// Tiles given from outside are for a vector kernel of the program.
+  /// Throws UserError if given tiles name no vector or movement kernel.
   void check_vectors() const {
     const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
     for (const auto& [name, tiles] : options_.vectors)
@@ -124,7 +124,7 @@ class Compiler {
                          prepared_.graph.name, "'" + name + "'", join(known), nearest(name, known)});
   }
 
-  /// Bodies of the loops of a function.
+  /// Lowers the bodies of the function's loops, inner loops first.
   void add_loops(const GraphFunction& function) {
     for (const Op& op : function.ops) {
       if (op.kind != Kind::while_loop) continue;
@@ -140,7 +140,7 @@ class Compiler {
     }
   }
 
-  /// Not where the chip's own compiler decides.
+  /// Native lowering, which copies the chip's compiler, never uses this rule.
   bool may_be_recurrence() const { return rules_.has(lower::Rule::recurrence) && !rules_.native; }
 
   Context context_of(const GraphFunction& function) {
@@ -230,15 +230,15 @@ class Compiler {
     }
   }
 
-  /// Kernels of a function until one is rejected; the next round splits the rejected ones.
+  /// Lowers the kernels of a function until one is rejected; the next round splits the rejected kernels.
   struct Round {
     program::Block block;
     lower::KeptApart kept_apart;
     std::vector<std::string> notes;
-    bool whole = true;  ///< none is rejected yet
+    bool whole = true;  ///< no kernel is rejected so far
   };
 
-  /// Known numbers of a function: what a loop carries has bytes.
+  /// Scalars known at compile time, without operands of loops other than counters: these operands need tensors.
   std::map<ValueId, double> scalars_of(const GraphFunction& function) const {
     std::map<ValueId, double> scalars = lower::known_scalars(prepared_.graph, function);
     for (const Op& op : function.ops)
@@ -248,17 +248,17 @@ class Compiler {
     return scalars;
   }
 
-  /// `name`: of the function, in the program.
+  /// `name`: the function's name in the program.
   void add_kernel(Context& context, const Kernel& kernel, const std::string& name, Round& round) {
     const GraphFunction& function = context.function;
     const std::size_t product = products_.size(), vector = vectors_.size();
     LoweredKernel lowered = lower_kernel(context, kernel, machine_);
-    if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be rejected as well
+    if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be rejected too
       const bool apart = !lower::is_given(function, kernel, options_) &&
                          lower::take_apart(function, kernel, *refused, round.kept_apart);
       if (round.whole && !apart) throw UserError(refused->why);
       round.whole = false;
-      if (!apart) return;  // what another one gave up may be all that it needs: the next round tells
+      if (!apart) return;  // splitting another kernel may suffice: the next round shows
       if (!refused->siblings || !refused->by_price)
         round.notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
       return;
@@ -274,7 +274,7 @@ class Compiler {
 
   using LoweredKernel = std::variant<program::Statement, lower::Refusal>;
 
-  /// `whole`: without what contexts share.
+  /// `whole`: the machine before contexts divide its bandwidth.
   LoweredKernel lower_kernel(Context& context, const Kernel& kernel, const Share& whole) {
     worked(1 << 14);
     std::vector<int> on_vector;
@@ -307,7 +307,7 @@ class Compiler {
     return fitting(std::move(std::get<program::Scope>(lowered)), machine);
   }
 
-  /// A kernel once more, in so many bytes of scratchpad. What it says beside its statements has been said.
+  /// Lowers a kernel once more for `bytes` of scratchpad. Drops the notes and choices that lowering records twice.
   std::optional<lower::Smaller> again(lower::Lowering& lowering, const std::string& function, std::size_t number,
                                       std::int64_t bytes) {
     Body& body = bodies_.at(function);
@@ -360,18 +360,18 @@ class Compiler {
     return loops_.lower(context, op);
   }
 
-  /// What kernels of a function were lowered with.
+  /// Inputs of the lowering of a function's kernels.
   struct Body {
     const GraphFunction* function = nullptr;
-    std::vector<Kernel> kernels;  ///< that have scopes
+    std::vector<Kernel> kernels;  ///< kernels that were lowered to scopes
     std::vector<lower::Placement> placements;
     std::map<ValueId, double> scalars;
     std::map<ValueId, Expr> counters;
   };
 
   const Share machine_;
-  CompileOptions options_;     ///< which record into what follows
-  std::int64_t contexts_ = 1;  ///< of a core, that the program has
+  CompileOptions options_;     ///< records point to the vectors below
+  std::int64_t contexts_ = 1;  ///< contexts per core
   std::vector<ProductChoice>* user_record_;
   std::vector<VectorChoice>* user_vectors_;
   std::vector<ProductChoice> products_;
@@ -400,7 +400,7 @@ lower::Lowering lowered_on(const Graph& graph, const Share& machine, const Compi
   Compiler compiler(graph, machine, options, contexts);
   lower::Lowering lowering = compiler.run(whole);
   compiler.tell_choices();
-  lowering.again = {};  // the compiler is gone
+  lowering.again = {};  // the compiler object ends here
   return lowering;
 }
 
@@ -430,7 +430,7 @@ class MakingOf : public Making {
   }
 
  private:
-  /// What is said of this program; it may be another one that is taken.
+  /// Redirects the records of this program's candidates: the caller may choose another program.
   CompileOptions told_here(CompileOptions options) {
     if (options.record_fusion) options.record_fusion = &groups_;
     if (options.unused) options.unused = &unused_;

@@ -13,7 +13,6 @@ namespace tilesim::lower {
 
 bool tiled(const Kernel& kernel) { return kernel.family == Family::vector || kernel.family == Family::movement; }
 
-/// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
 bool is_given(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options) {
   if (tiled(kernel)) return options.vectors.count(kernel.name) > 0;
   return kernel.anchor >= 0 && options.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
@@ -25,14 +24,11 @@ bool is_only(const GraphFunction& function, const Kernel& kernel, const CompileO
   return function.ops[static_cast<std::size_t>(kernel.anchor)].name == options.only;
 }
 
-/// What makes the parts of a concat has stored them all.
 bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement) {
   const auto* scope = std::get_if<program::Scope>(&statement.action);
   return scope && scope->body.empty() && function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::concat;
 }
 
-/// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
-/// what feeds the product, then everything. False when nothing is left to split.
 bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart) {
   const Apart why{refused.by_price, refused.text()};
   if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {
@@ -60,12 +56,10 @@ bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refus
   return changed;
 }
 
-/// What cannot be lowered at all where these do not fit.
 bool holds_whole_rows(Kind kind) {
   return kind == Kind::sort || kind == Kind::top_k || kind == Kind::linear_solve || kind == Kind::cumulative;
 }
 
-/// Closed forms of the kernel with these choices.
 void add_prices(KernelFacts& facts, std::span<const ProductChoice> products, std::span<const VectorChoice> vectors) {
   for (const ProductChoice& choice : products) {
     const mapping::Cost cost = mapping::CostModel(choice.problem, choice.machine).price(choice.nest);
@@ -93,7 +87,6 @@ std::int64_t checked_contexts(std::int64_t contexts, const std::string& name, st
 
 }  // namespace
 
-/// Contexts of a core that share the kernel.
 std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
                                 std::int64_t most) {
   if (const auto tiles = options.vectors.find(kernel.name); tiled(kernel) && tiles != options.vectors.end())
@@ -106,7 +99,7 @@ std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& ker
   return options.each > 0 ? checked_contexts(options.each, "each", most) : options.contexts > 0 ? options.contexts : 1;
 }
 
-/// Products divide themselves, as does what the compiler makes of ragged ones.
+/// Lowered products are split over the cores already; a ragged product is not.
 KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
                      std::int64_t most_contexts) {
   const bool divided = kernel.family == Family::product &&

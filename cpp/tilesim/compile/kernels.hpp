@@ -1,5 +1,4 @@
-// Decisions about single kernels: whether the user gave them, how they are split, their cost, and which cores share
-// them.
+// Queries on single kernels (given mapping, split, estimates, contexts), and the choice of their lowering.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ bool is_given(const GraphFunction& function, const Kernel& kernel, const Compile
 /// Whether options request only this kernel, or it is a call, which may contain it.
 bool is_only(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options);
 
-/// Whether the producers of a concat's parts have stored them all in its result.
+/// Whether the kernel is a concat whose parts' producers all store into its result: its scope is then empty.
 bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement);
 
 /// Splits the kernel's fused operations: first sibling products, then a reduction after a product, then operations that
@@ -41,14 +40,14 @@ Lowered lower_by_family(Context& context, const Kernel& kernel);
 /// The statement that calls a function of the graph. Throws CannotRun for a kind without a lowering.
 program::Call call_of(const Context& context, const Op& op);
 
-/// Numbers of the functions that operations of kind call refer to.
+/// Numbers of the functions that call operations refer to.
 std::set<std::int32_t> called_functions(const Graph& graph);
 
-/// Facts on a kernel that passes need, without its estimates.
+/// The facts on a kernel that passes need, without its estimates.
 KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
                      std::int64_t most_contexts);
 
-/// Number of contexts per core that share the kernel. `most`: those of the program.
+/// Number of contexts per core that share the kernel, at most `most`.
 std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
                                 std::int64_t most);
 

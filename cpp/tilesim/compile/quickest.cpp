@@ -17,8 +17,8 @@ namespace tilesim {
 
 namespace {
 
-/// Tile operations, on all cores together, of what is timed: as many take some 0.2 s. Of programs beyond the second
-/// limit fewer cores alone are tried, not other ways for values, each of which is lowered and timed once more.
+/// Limits on tile operations, summed over all cores. Simulating the first number takes about 0.2 s. Programs beyond the
+/// second one are tried with fewer cores, but not with other residencies, which take one more lowering and run each.
 constexpr std::int64_t most_operations = 500000, most_with_residency = 50000;
 
 class Quickest {
@@ -42,7 +42,7 @@ class Quickest {
   }
 
  private:
-  /// What the chip's own compiler does is not ours to choose.
+  /// Native lowering copies the choices of the chip's compiler.
   bool native() const { return lower::FusionRules::of(machine_, options_).native; }
   bool varies_residency() const {
     return options_.residency == "auto" && options_.only.empty() && several_ &&
@@ -64,7 +64,7 @@ class Quickest {
     consider_slower_memory(options_);
     constexpr double close = 1.2, near = 1.5, far = 2;
     for (std::int64_t cores = machine_.core.count / 2; cores >= 1 && varies_cores(); cores /= 2) {
-      if (time_.work >= cores * time_.cycles) return;  // so few could not even compute as fast
+      if (time_.work >= cores * time_.cycles) return;  // even fully busy, so few cores would be slower
       CompileOptions fewer = options_;
       fewer.cores = cores;
       const std::shared_ptr<Making> made = make(fewer, all.get());
@@ -75,7 +75,7 @@ class Quickest {
     }
   }
 
-  /// The other ways for values between kernels.
+  /// Tries the residencies other than "auto".
   void consider_residency(const std::shared_ptr<Making>& made, CompileOptions options) {
     if (!varies_residency()) return;
     consider(made, {"fitting"});
@@ -83,7 +83,7 @@ class Quickest {
     consider(make(options, made.get()), {"none"});
   }
 
-  /// More stays where kernels are divided and cut to move little.
+  /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip.
   void consider_slower_memory(CompileOptions options) {
     options.slower_memory = 2;
     if (varies_residency()) consider(make(options), {"auto", "fitting"});
@@ -94,7 +94,7 @@ class Quickest {
     return making(graph_, machine_, options, known);
   }
 
-  /// Takes what is faster; the least time over that of what was taken before.
+  /// Keeps the fastest of these programs, if faster than the current one. Returns its time relative to the current one.
   double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies) {
     const auto before = static_cast<double>(std::max<std::int64_t>(1, time_.cycles));
     double least = std::numeric_limits<double>::infinity();
@@ -114,11 +114,11 @@ class Quickest {
   const Graph& graph_;
   const Machine& machine_;
   const CompileOptions& options_;
-  CancelToken quiet_;  ///< says nothing of how far it is
+  CancelToken quiet_;  ///< reports no progress
   std::shared_ptr<Making> making_;
   program::Program program_;
   Timed time_;
-  bool several_ = false;  ///< kernels
+  bool several_ = false;  ///< the program has several kernels
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Simulates Programs in time: events, cores, DMA, network and memory; jobs and sessions.
+// Simulates Programs over time: events, cores, DMA, network and memory; jobs and sessions.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace tilesim {
 
 /// A simulation in progress. Jobs on disjoint cores run concurrently and share network and memory. Jobs on the same
-/// core run in sequence, ordered by (arrival, priority, submission), unless the core has contexts for both and each
-/// fits its share of the scratchpad: then they share the core's units.
+/// core run one after the other, by (arrival, priority, submission). If the core has contexts for both, and each fits
+/// its share of the scratchpad, they run concurrently and share the core's units.
 class Session {
  public:
   explicit Session(const Machine& machine, SimulateOptions options = {});
@@ -33,7 +33,7 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// Simulates one job, on cores 0..n-1 unless `cores` is given. If allowed, long ones are extrapolated.
+/// Simulates one job, on cores 0..n-1 unless `cores` is given. Extrapolates long programs if `options` allow it.
 Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {},
                 std::vector<std::int64_t> cores = {});
 

@@ -26,7 +26,7 @@ namespace {
 
 Result simulate_whole(const program::Program& program, const Machine& machine, const SimulateOptions& options,
                       const std::vector<std::int64_t>& cores) {
-  if (options.cancel && options.cancel->counted)  // somebody looks
+  if (options.cancel && options.cancel->counted)  // the caller reads progress
     options.cancel->begin(static_cast<double>(program::Executions(program, nullptr, true).all()) *
                           static_cast<double>(program.cores * program.contexts));
   Session session(machine, options);
@@ -41,10 +41,10 @@ Result simulate_whole(const program::Program& program, const Machine& machine, c
   return result;
 }
 
-/// Whether a program is so long that its steady loops are looked for. With banks, long runs of equal layers take much
-/// longer than elsewhere. A program about as long as what it does has no loops worth finding.
+/// Whether a program is long enough to search for steady loops. With bank memory, long sequences of equal layers are
+/// especially slow. A program that executes each statement only a few times has no useful loops.
 bool is_long(const program::Program& program, const Machine& machine, const SimulateOptions& options) {
-  constexpr std::int64_t few_statements = 100000, executions = 100;  // of a statement of a program with more
+  constexpr std::int64_t few_statements = 100000, executions = 100;  // `executions`: per statement of larger programs
   if (!options.replay_beyond || options.timeline) return false;
   if (options.memory.value_or(machine.memory.kind) == "bank") {
     std::int64_t bytes = 0;

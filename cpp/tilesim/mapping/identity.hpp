@@ -12,8 +12,7 @@ namespace tilesim::mapping {
 /// A text of all inputs of a rule except the operation's name: problems with equal texts get equal nests.
 std::string identity(const Problem& problem);
 std::string identity(const VectorProblem& problem);
-/// A text of the properties that vary between kernels of one program: busy cores, their memories and share of
-/// bandwidth.
+/// A text of the properties that differ between kernels of one program: busy cores, memories, share of bandwidth.
 std::string identity(const Share& machine);
 /// A key that equal nests share: searches reach a nest on several paths.
 std::vector<std::int64_t> key_of(const Nest& nest);

@@ -10,16 +10,16 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::size_t most_dims = 64;         ///< of a product: sets of them are bits
-constexpr std::int64_t most_depth = 1 << 10;  ///< of a ring: products with its bytes stay within 64 bits
+constexpr std::size_t most_dims = 64;         ///< of a product: sets of dims are 64-bit masks
+constexpr std::int64_t most_depth = 1 << 10;  ///< limit on a ring, so that its bytes fit 64 bits
 
 std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
   const auto d = static_cast<std::size_t>(dim);
   return ceil_div(problem.domain.extents[d], nest.tiles[d]);
 }
 
-/// Positions inside of a tensor's axis that the tiles of one term reach together, each tile separately; `low` and
-/// `high` are what the other terms add. Tiles that lie inside whole reach alike: a long axis is not walked.
+/// Sum over all tiles of one term: positions inside the tensor's axis that the tile reaches. `low` and `high`: added by
+/// the other terms. Tiles that lie inside completely have equal counts, so that long axes take constant time.
 std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::int64_t tile, std::int64_t low,
                       std::int64_t high, std::int64_t size) {
   const std::int64_t c = term.coefficient, step = c * tile, count = ceil_div(extent, tile);
@@ -30,7 +30,7 @@ std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::in
   };
   std::int64_t first = 0, end = 0;
   if (c > 0) {
-    const std::int64_t far = high + c * (tile - 1);  // of the first tile
+    const std::int64_t far = high + c * (tile - 1);  // last position of the first tile
     first = std::min(low < 0 ? ceil_div(-low, step) : 0, count);
     end = std::min(far > size - 1 ? 0 : (size - 1 - far) / step + 1, extent / tile);
   }
@@ -44,7 +44,7 @@ std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::in
   return total;
 }
 
-/// Sum over all tile combinations of one axis of the region's extent inside the tensor: the elements of one full sweep.
+/// Sum over all tile combinations of one axis of the region's extent inside the tensor.
 std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAccess& axis, std::int64_t size) {
   if (axis.terms.empty()) return axis.constant >= 0 && axis.constant < size ? 1 : 0;
   std::size_t longest = 0;
@@ -76,9 +76,9 @@ std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAc
   }
 }
 
-struct Reach { std::int64_t begin = 0, end = 0; };  ///< along an axis, not clipped to the tensor
+struct Reach { std::int64_t begin = 0, end = 0; };  ///< range along an axis, not clipped to the tensor
 
-/// Reach of the first tile.
+/// The range of the first tile.
 Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
   Reach reach{axis.constant, axis.constant + axis.window};
   for (const AxisAccess::Term& term : axis.terms) {
@@ -89,7 +89,7 @@ Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis)
   return reach;
 }
 
-/// Whether every tile spans all of the axis that the operation reads.
+/// Whether every tile spans all positions of the axis that the operation reads.
 bool in_one_tile(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
   return std::all_of(axis.terms.begin(), axis.terms.end(), [&](const AxisAccess::Term& term) {
     const auto d = static_cast<std::size_t>(term.dim);
@@ -115,7 +115,7 @@ std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, 
     const Reach reach = reach_of(problem, nest, axes[axis_at(i)]);
     return reach.end - reach.begin > 1;
   };
-  std::size_t outermost = rank;  // axis of which tiles have more than one element, and one past it
+  std::size_t outermost = rank;  // number of axes up to the outermost one with several elements per tile
   while (outermost > 0 && !several(outermost - 1)) --outermost;
   std::int64_t run = 1;
   for (std::size_t i = 0; i + 1 < outermost; ++i) {
@@ -188,7 +188,7 @@ Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::v
 
 namespace {
 
-/// The error in the sizes of pieces; empty if they are valid.
+/// The error in the sub-tile sizes; empty if they are valid.
 std::string wrong_sizes(const Problem& problem, const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
   if (nest.sub.empty()) return {};
@@ -206,7 +206,7 @@ std::string wrong_sizes(const Problem& problem, const Nest& nest) {
   return {};
 }
 
-/// The error in the pieces of a nest with valid sizes; empty if the pieces are legal.
+/// The error in the sub-tiles of a nest with valid sizes; empty if they are legal.
 std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPlan& loops) {
   if (nest.sub.empty()) return {};
   const OwnDims own = own_dims(problem);

@@ -1,5 +1,5 @@
-// The loop nest of one product-like operation as a value: tile sizes, order, residency and buffering, with its legality
-// and traffic.
+// The loop nest of one product-like operation as a value: tile sizes, loop order, ring depths, with legality and
+// traffic.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,7 @@
 
 namespace tilesim::mapping {
 
-/// Tile size of each dim of the operation's Domain, loops outer to inner, ring depth per operand (operands then
-/// result).
+/// Tile size per dim of the operation's Domain, loop order, and ring depth per operand (operands, then result).
 struct Nest {
   std::vector<std::int64_t> tiles;
   std::vector<int> order;  ///< dims, outer to inner
@@ -25,7 +24,7 @@ struct Nest {
   /// Sub-tile size of each dim: a tile is loaded, multiplied and (rows, columns) stored in pieces of this size, so that
   /// the array starts on the first piece while the rest arrives. Empty: tiles arrive whole.
   std::vector<std::int64_t> sub = {};
-  std::int64_t contexts = 1;  ///< per core, sharing the kernel: tiles are those of one context's part
+  std::int64_t contexts = 1;  ///< contexts per core that share the kernel: tiles are those of one context's part
   /// A contracted dim (kernel positions) mapped to the array's rows together with the innermost one (channels), so that
   /// one pass covers both. Their axes are minor in the first operand's tile. -1: each position is a separate pass.
   int pack = -1;
@@ -38,25 +37,24 @@ struct Nest {
 /// Most pieces per tile of an operand or result, because a ring counts the commits of a version in flight.
 constexpr std::int64_t most_pieces = 32;
 
-/// The rule that this number of contexts breaks; empty: none.
+/// The rule that this number of contexts breaks; empty if none.
 std::string wrong_contexts(std::int64_t contexts, const Share& machine);
 
 /// The problem that a nest solves: the domain, and the types and layouts of the operands.
 struct Problem {
   std::string operation;
   Domain domain;
-  std::vector<DType> dtypes;                     ///< as held on chip; operands then result (the accumulator's type)
-  std::vector<DType> memory_dtypes;              ///< as stored off chip
-  std::vector<Shape> shapes;                     ///< of the tensors; operands then result
+  std::vector<DType> dtypes;                     ///< on-chip types; operands, then result (the accumulator's type)
+  std::vector<DType> memory_dtypes;              ///< off-chip types
+  std::vector<Shape> shapes;                     ///< shapes of the tensors; operands, then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
   std::string kernel;                 ///< kinds of the fused operations, in order; part of the problem's identity
-  bool computed[2] = {false, false};  ///< operand computed on chip by a prologue
+  bool computed[2] = {false, false};  ///< operands that a prologue computes on chip
   bool on_vector = false;             ///< multiplied and summed on the vector unit instead of the array
-  std::int64_t contexts = 1;          ///< per core: the domain is one context's part
+  std::int64_t contexts = 1;          ///< contexts per core: the domain is one context's part
   std::int64_t cores = 1;  ///< busy cores: the domain is one core's part, and the machine has its share of the memory
-  /// If several cores share the work, per dim: the number of parts, and the start of the part that is estimated. Empty:
-  /// no dim is split.
+  /// busy cores: the domain is one core's part, the machine has its share of the memory
   std::vector<std::int64_t> parts = {}, first = {};
   /// Extent of the smallest of these parts, per dim. Empty: no dim is split.
   std::vector<std::int64_t> least = {};
@@ -66,7 +64,7 @@ struct Problem {
   bool multicast = false;  ///< one core fetches shared operands and sends them to all: see `sends`
   /// An input of the vector unit: for the epilogue of each finished tile, or to compute a tile of an operand.
   struct Leaf {
-    std::size_t of = 2;  ///< computes this operand; 2: in the epilogue
+    std::size_t of = 2;  ///< operand that it helps to compute; 2: input of the epilogue
     Access access;       ///< per axis of its shape
     Shape shape;
     DType dtype = DType::f32;
@@ -82,11 +80,11 @@ struct Problem {
     std::vector<int> minor_to_major = {};
   };
   std::vector<Output> outputs = {};
-  /// Memory bursts, for an operand that is a dense tensor; 0: `taken_along` does not apply.
+  /// Bytes of a memory burst, for an operand that is a dense tensor; 0: `taken_along` does not apply.
   std::int64_t burst_bytes[2] = {0, 0};
   std::int64_t epilogue_functions = 0;          ///< vector functions per result element; 0: sums are stored directly
   std::int64_t prologue_functions[2] = {0, 0};  ///< vector functions per element of a computed operand
-  /// The dim of products that share their first operand: a tile has the second operands and sums of all. -1: none.
+  /// The dim that enumerates products with a shared first operand; a tile covers all of it. -1: none.
   int siblings = -1;
   int counted_by_data = -1;  ///< a dim with a data-dependent trip count: it always has a loop; -1: none
 };
@@ -104,18 +102,18 @@ std::optional<std::pair<std::size_t, std::size_t>> stores_between(const Problem&
 /// Per axis, unused elements at the tensor's end that whole-axis tiles still load: in whole bursts, one long run takes
 /// no more memory traffic than the short runs between them. Empty: none.
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
-/// Number of cores that need the same part of operand a or b, if one can send it to all. 1: not shared.
+/// Number of cores that need the same part of operand a or b, if one core can multicast it; otherwise 1.
 std::int64_t sharing(const Problem& problem, std::size_t operand);
 /// Whether one core fetches the operand's tiles and sends them to all cores that need them: shared tiles with
 /// multicast, if these cores make the same trips. A sent tile passes two further buffers.
 bool sends(const Problem& problem, const Nest& nest, std::size_t operand);
 constexpr std::int64_t sending_buffers = 2;
-/// Buffers of a leaf, and of an output tile of the epilogue.
+/// Number of buffers of a leaf, and of an output tile of the epilogue.
 constexpr std::int64_t vector_buffers = 2;
-/// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
+/// Elements of one tile of an operand on chip (the dense region); bytes of all rings in the scratchpad.
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Share& machine);
-/// Checks a nest; the reason states the broken rule and by how many bytes.
+/// Checks a nest; the reason names the broken rule and the missing bytes.
 Legality legal(const Problem& problem, const Nest& nest, const Share& machine);
 
 /// The rule that the packed contraction breaks; empty: none. Packed elements must be contiguous in the tile.
@@ -133,7 +131,7 @@ struct UnfoldedAxis {
   std::size_t axis = 0;          ///< axis of the operand
   std::int64_t coefficient = 1;  ///< step of that axis per step of this one
   AxisAccess access = {};
-  bool apart = false;  ///< the part of a single dim
+  bool apart = false;  ///< the part that a single dim moves
 };
 /// Axes of a tile with this many unfolded contracted dims, outer to inner; the unfolded ones are last.
 std::vector<UnfoldedAxis> unfolded_axes(const Problem& problem, std::int64_t count);
@@ -145,34 +143,34 @@ std::int64_t unfolded_elements(const Problem& problem, const Nest& nest);
 constexpr std::int64_t unfolded_buffers = 2;
 /// The rule that the unfolded windows break; empty: none.
 std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& machine);
-/// Lower bound on the cycles in which the cross-lane unit unfolds all tiles.
+/// Lower bound on the cycles of the cross-lane unit for all tiles.
 double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& machine);
 /// The nest with the number of unfolded dims that makes array and cross-lane unit finish soonest; packed if none helps.
 Nest unfolded(const Problem& problem, Nest nest, const Share& machine);
 
-/// Number of loads of each operand, and total elements: an operand is fetched at the innermost loop that it depends on.
+/// Number of loads per operand, and total elements: an operand is loaded at the innermost loop that it depends on.
 struct Traffic {
   std::vector<std::int64_t> elements;
   std::vector<std::int64_t> transfers;
 };
 Traffic traffic(const Problem& problem, const Nest& nest);
 
-/// Extent along a dim of a full tile, and of its pieces.
+/// Extent along a dim of a full tile, and of its sub-tiles.
 std::int64_t tile_of(const Problem& problem, const Nest& nest, std::size_t dim);
 std::int64_t sub_of(const Problem& problem, const Nest& nest, std::size_t dim);
-/// The nest with each listed dim's tile in this many pieces (1: whole), if that has an effect.
+/// The nest with each listed dim's tile split into this many pieces (1: not split), if that has an effect.
 Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::vector<std::int64_t>& pieces,
                const std::vector<std::int64_t>& units);
 
-/// Estimated cycles: the longer of compute and memory, plus the first load and last store that nothing overlaps.
-/// Infinite where the array does not multiply these types.
+/// Estimated cycles: the longer of compute and memory, plus the first load and last store, which nothing overlaps.
+/// Infinite if the array does not multiply these types.
 double estimated_cycles(const Problem& problem, const Nest& nest, const Share& machine);
 /// The lane dim of a product on the vector unit: the one with the fewest ragged registers that is contiguous in the
 /// first operand.
 int lane_dim(const Problem& problem, const Nest& nest, const Share& machine);
 
-/// Fills half the scratchpad (the other half is the second buffer), keeping arrays busy. Never fails when a legal nest
-/// exists with unit tiles; otherwise Unsupported naming operation and bytes.
+/// A nest that fills half the scratchpad (the other half is the second buffer) and keeps arrays busy. Throws
+/// Unsupported with operation and bytes if even unit tiles are illegal.
 Nest heuristic(const Problem& problem, const Share& machine);
 
 /// Given tile sizes, by operation name.

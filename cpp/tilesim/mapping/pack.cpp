@@ -1,5 +1,5 @@
-// Packed contraction: further contracted loops share the array's rows with the innermost one, in the tile's layout or
-// unfolded by the cross-lane unit.
+// Packed contraction: further contracted loops share the array's rows with the innermost one, by the tile's layout or
+// after the cross-lane unit has unfolded windows.
 #include <algorithm>
 #include <cstdlib>
 
@@ -18,7 +18,7 @@ struct DimAxis {
   int axis = -1;
   std::int64_t coefficient = 0;
   bool alone = false;
-  int axes = 0;  ///< that it appears on
+  int axes = 0;  ///< number of axes with this dim
 };
 
 DimAxis axis_of(const Problem& problem, int dim) {
@@ -31,7 +31,7 @@ DimAxis axis_of(const Problem& problem, int dim) {
   return place;
 }
 
-/// Why no tiling allows packing; empty if some may.
+/// The reason why no tiling allows packing; empty if some tiling may.
 std::string never_packed(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to pack a contraction over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
@@ -93,9 +93,9 @@ Nest with_packed_loop(const Problem& problem, Nest nest, const Share& machine) {
   const auto tile = [&](int dim) { return sub_of(problem, nest, static_cast<std::size_t>(dim)); };
   const std::int64_t rows = machine.core.array.rows;
   const std::int64_t each = ceil_div(tile(k.back()), rows);
-  double best = 1;  // passes, as a share of those without packing
+  double best = 1;  // ratio of passes to those without packing
   int choice = -1;
-  for (std::size_t i = k.size() - 1; i-- > 0;) {  // inner loops first
+  for (std::size_t i = k.size() - 1; i-- > 0;) {  // innermost loops first
     if (tile(k[i]) < 2) continue;
     const double share =
         static_cast<double>(ceil_div(tile(k[i]) * tile(k.back()), rows)) / static_cast<double>(tile(k[i]) * each);
@@ -130,7 +130,7 @@ namespace {
 
 std::size_t unfoldable(const Problem& problem) { return problem.k_dims.size(); }
 
-/// Contracted dims that share the rows, in the order of the contraction.
+/// The contracted dims that share the rows, in the order of the contraction.
 std::vector<int> unfolded_dims(const Problem& problem, std::int64_t count) {
   return {problem.k_dims.end() - count, problem.k_dims.end()};
 }
@@ -146,7 +146,7 @@ std::int64_t unfolded_extent(const UnfoldedAxis& axis, const Problem& problem, c
   return extent;
 }
 
-/// Why no tiling allows unfolding; empty if some may.
+/// The reason why no tiling allows unfolding; empty if some tiling may.
 std::string never_unfolded(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to unfold windows over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
@@ -158,7 +158,7 @@ std::string never_unfolded(const Problem& problem, const Share& machine) {
   return {};
 }
 
-/// Passes of the array's rows that one position of the others takes, with so many dims side by side (1: none).
+/// Array passes of one tile if the last `unfold` contracted dims share the rows (1: no unfolding).
 std::int64_t unfolded_passes(const Problem& problem, const Nest& nest, std::int64_t rows, std::int64_t unfold) {
   const std::vector<int>& k = problem.k_dims;
   std::int64_t outer = 1, inner = 1;
@@ -170,7 +170,7 @@ std::int64_t unfolded_passes(const Problem& problem, const Nest& nest, std::int6
   return outer * ceil_div(inner, rows);
 }
 
-/// Cycles of the arrays per pass, over all tiles.
+/// Array cycles per pass, summed over all tiles.
 double unfolded_pass_cycles(const Problem& problem, const Nest& nest, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   double tiles = 1;
@@ -232,7 +232,7 @@ std::int64_t unfolded_elements(const Problem& problem, const Nest& nest) {
 }
 
 Descriptor unfolding(const Problem& problem, const Nest& nest) {
-  constexpr std::int64_t most = std::int64_t{1} << 40;  // what is larger fits nowhere, and its strides no number
+  constexpr std::int64_t most = std::int64_t{1} << 40;  // larger tiles fit no memory, and their strides might overflow
   const std::int64_t elements = unfolded_elements(problem, nest);
   if (elements > most) {
     Descriptor moved = permute_descriptor(problem.dtypes[0], {}, false);
@@ -302,7 +302,7 @@ double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& m
   }
   const OwnDims own = own_dims(problem);
   elements *= static_cast<double>(plan_loops(problem, nest, own).fetches(0, own).repeats);
-  // as a whole tile does, in proportion
+  // in proportion to a full tile
   const Descriptor whole = unfolding(problem, nest);
   return elements * static_cast<double>(ClosedForm(machine).latency(whole, {}, no_source()).busy) /
          static_cast<double>(std::max<std::int64_t>(1, whole.elements));
@@ -310,7 +310,7 @@ double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& m
 
 Nest unfolded(const Problem& problem, Nest nest, const Share& machine) {
   nest.unfold = 0;
-  const LoweringProfile& profile = machine.whole.lowering;  // what that chip's compiler does stands there
+  const LoweringProfile& profile = machine.whole.lowering;  // native lowering: the profile decides
   const std::vector<int>& k = problem.k_dims;
   if (k.size() < 2 || !nest.sub.empty() || profile.convolution || profile.product) return nest;
   std::int64_t window = 1;

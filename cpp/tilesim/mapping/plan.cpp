@@ -10,8 +10,7 @@ namespace {
 
 bool has(std::uint64_t dims, int dim) { return dims >> dim & 1; }
 
-/// Calls `take` with the extent of every axis of a buffer: of what is used of a tile, of all tiles of the sums where
-/// they span several.
+/// Calls `take` with the extent of a buffer per axis: the used part of a tile, or all tiles of sums that span several.
 template <typename Take>
 void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, const Access& access, Take take,
                      bool piece = false) {
@@ -28,15 +27,15 @@ void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t who
   }
 }
 
-/// Whether the vector unit finishes a tile in pieces: its inputs and outputs then have buffers of one piece. A
-/// reduction takes the whole tile.
+/// Whether the vector unit finishes a tile in pieces, with inputs and outputs in buffers of one piece. A reduction
+/// needs the full tile.
 bool finishes_pieces(const Problem& problem, const Nest& nest) {
   if (nest.sub.empty() || problem.on_vector || problem.counted_by_data >= 0) return false;
   return std::all_of(problem.outputs.begin(), problem.outputs.end(),
                      [](const Problem::Output& output) { return output.reduced.empty(); });
 }
 
-/// Elements of a tile, or piece, that the epilogue stores.
+/// Elements of a tile, or piece, of an epilogue output.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output, bool piece) {
   std::int64_t elements = 1;
   int axis = 0;
@@ -48,7 +47,7 @@ std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem
   return elements;
 }
 
-/// Elements of a tile, or piece, that the epilogue reads.
+/// Elements of a tile, or piece, of a leaf.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Leaf& leaf, bool piece) {
   std::int64_t elements = 1;
   for_each_extent(
@@ -99,7 +98,7 @@ OwnDims own_dims(const Problem& problem) {
   return own;
 }
 
-/// Operands are fetched at the innermost loop that they depend on; sums begin outside of every loop of the contraction.
+/// Operands are loaded at the innermost loop that they depend on; sums begin outside all contraction loops.
 LoopPlan plan_loops(const Problem& problem, const Nest& nest, const OwnDims& own) {
   LoopPlan plan;
   plan.loops.reserve(nest.order.size());
@@ -180,7 +179,7 @@ std::int64_t most_leaders(const Problem& problem, std::size_t operand) {
 
 namespace {
 
-/// The largest number of leaders with equally many buffers each.
+/// The largest number of leaders that divides the ring's depth.
 std::int64_t leaders_of(const Problem& problem, std::size_t operand, std::int64_t depth, std::int64_t tiles) {
   std::int64_t count = std::min({most_leaders(problem, operand), depth, tiles});
   while (depth % count != 0) --count;

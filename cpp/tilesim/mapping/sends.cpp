@@ -1,11 +1,11 @@
-// Tiles that cores fetch for others in a walk, and the ports that these pass.
+// Tiles that one core fetches for others during a walk, and the core ports that they pass.
 #include <algorithm>
 
 #include "tilesim/mapping/walk.hpp"
 
 namespace tilesim::mapping {
 
-/// Data that one core fetches for all pass its port only; all other transfers pass every core's port.
+/// Moves a transfer through ports: data fetched for all passes the fetching core's port, other data every core's port.
 double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, double now) {
   const std::size_t own = port_of(transfer);
   for (std::size_t port = 0; port < port_free.size(); ++port)
@@ -13,7 +13,7 @@ double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, doub
   return port_free[own];
 }
 
-/// Time at which the next ready tile may be sent: all cores that need it have a free buffer.
+/// Earliest time to send the next fetched tile: all cores that need it have a free buffer.
 double CostModel::Walk::send_at(const Sent& tiles) const {
   const std::size_t next = tiles.through.size();
   if (next >= tiles.fetched.size()) return unknown;
@@ -22,7 +22,7 @@ double CostModel::Walk::send_at(const Sent& tiles) const {
   return std::max({free, tiles.fetched[next], port_free[port_of(*tiles.tiles[next])] - port_room});
 }
 
-/// The tile passes the port of the core that fetched it, and that of every other core.
+/// Sends a tile through the port of the core that fetched it and the ports of all other cores.
 void CostModel::Walk::send(Sent& tiles, double now) {
   const Transfer& transfer = *tiles.tiles[tiles.through.size()];
   const double passing = static_cast<double>(transfer.bytes) / port_rate;
@@ -38,7 +38,7 @@ void CostModel::Walk::send(Sent& tiles, double now) {
   finish = std::max(finish, last + model.one_way_);
 }
 
-/// Two operands are fetched by different cores, of which this one is the first.
+/// Assigns fetching cores to the operands; the two operands have different ones, this core is the first.
 void CostModel::Walk::find_sends() {
   for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand) {
     sending[operand].any = planned.buffers[operand].sent;
@@ -50,7 +50,7 @@ void CostModel::Walk::find_sends() {
   }
   if (sending[0].any && sending[1].any) sending[1].port = sending[0].leaders;
   const std::size_t last = std::max(sending[0].port + sending[0].leaders, sending[1].port + sending[1].leaders);
-  port_free.assign(last + 1, 0);  // only one fetches
+  port_free.assign(last + 1, 0);  // no core fetches both operands
 }
 
 }  // namespace tilesim::mapping

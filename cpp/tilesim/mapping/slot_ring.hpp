@@ -1,4 +1,4 @@
-// A ring of buffers in a core's scratchpad, named like the slot of the program that it becomes.
+// A ring of buffers in a core's scratchpad, with the name of its slot in the program.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct SlotRing {
   std::string name;
   DType dtype = DType::f32;
   std::int64_t elements = 1, depth = 1;
-  bool sums = false;  ///< written by an array
+  bool sums = false;  ///< an array writes it
 };
 
 }  // namespace tilesim::mapping

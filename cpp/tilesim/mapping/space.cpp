@@ -20,7 +20,7 @@ std::vector<std::int64_t> divisors_of(std::int64_t extent) {
   return {found.begin(), found.end()};
 }
 
-/// The smallest tile of every number of trips.
+/// The smallest tile size for each possible number of trips.
 std::vector<std::int64_t> all_sizes(std::int64_t extent) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t tile = extent; tile >= 1;) {
@@ -32,8 +32,8 @@ std::vector<std::int64_t> all_sizes(std::int64_t extent) {
   return sizes;
 }
 
-/// Equal pieces in whole units and doublings of the unit; equal halves of an extent of few units, which whole ones
-/// would cut unevenly; below the unit quarters, for memories that hold little.
+/// Equal pieces rounded up to whole units, and doublings of the unit; halves of an extent of few units, which whole
+/// units would split unevenly; quarters below the unit, for small memories.
 std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) {
   std::set<std::int64_t> found{extent};
   for (std::int64_t pieces : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64})
@@ -45,11 +45,11 @@ std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) 
   return {found.begin(), found.end()};
 }
 
-/// Whole tiles; two or four pieces of the longest contracted, row or column dim.
+/// Choices of sub-tiles: none; two or four pieces of the longest contracted, row or column dim.
 std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
   const std::size_t dims = problem.domain.extents.size();
   std::vector<std::vector<std::int64_t>> result{std::vector<std::int64_t>(dims, 1)};
-  if (problem.on_vector || problem.multicast) return result;  // what is sent comes whole
+  if (problem.on_vector || problem.multicast) return result;  // sent tiles are not split
   for (const auto* group : {&problem.k_dims, &problem.m_dims, &problem.n_dims}) {
     int longest = -1;
     for (int dim : *group)
@@ -166,7 +166,7 @@ std::vector<Nest> Space::neighbours(const Nest& nest, bool all_fields) const {
 
 namespace {
 
-/// Whether no loop of the contraction goes around one that must go around it.
+/// Whether no contraction loop encloses a loop that must be outside.
 bool counts_contraction(const Problem& problem, const std::vector<int>& order) {
   bool inside = false;
   for (int dim : order) {
@@ -206,7 +206,7 @@ Space space(const Problem& problem, const Share& machine, Sizes sizes) {
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
   std::erase_if(result.orders, [&](const std::vector<int>& order) { return !counts_contraction(problem, order); });
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
-  if (problem.multicast)  // while a long tile is sent, the shorter ones of the other operand come from deeper rings
+  if (problem.multicast)  // deeper rings of short tiles hide sends of long tiles of the other operand
     result.depths.insert(result.depths.end(), {{4, 2, 1}, {2, 4, 1}, {4, 4, 1}});
   result.pieces = cuts(problem);
   if (problem.k_dims.size() > 1)

@@ -21,9 +21,9 @@ void CostModel::Walk::list() {
   steps.reserve(static_cast<std::size_t>(count));
   loads.reserve(static_cast<std::size_t>(count));
   std::unordered_map<std::uint32_t, Kind>
-      kinds;  // by the dims in which a tile is the last one, and whether it adds to earlier sums
+      kinds;  // by the dims with a last tile, and whether the step adds to earlier sums
   std::int64_t versions[3] = {-1, -1, -1};
-  std::size_t changed = 0;  // outermost loop that moved
+  std::size_t changed = 0;  // outermost loop with a new trip
   while (true) {
     Step step;
     for (std::size_t depth = changed; depth <= loops.size(); ++depth)
@@ -122,7 +122,7 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     }
 }
 
-/// Adds loads in the order of the plan; empty ones are counted, not loaded.
+/// Adds loads in the order of the plan; empty pieces are counted but not loaded.
 void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index) {
   const bool in_pieces[2] = {fetched[0] && planned.buffers[0].pieces > 1, fetched[1] && planned.buffers[1].pieces > 1};
   for (std::size_t operand = 0; operand < 2; ++operand) {
@@ -225,8 +225,8 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
   make_rings(versions);
 }
 
-/// Time at which a step's tile is unfolded, after a buffer is free; its source buffer is free once it has passed the
-/// cross-lane unit. Unknown while one of these times is.
+/// Time at which a step's tile is unfolded. The tile needs a free buffer; its source buffer is free once the tile has
+/// passed the cross-lane unit. Unknown if an input time is unknown.
 double CostModel::Walk::unfolded(const Step& step) {
   const auto version = static_cast<std::size_t>(step.versions[0]);
   if (rows.ready[version] != unknown) return rows.ready[version];
@@ -251,7 +251,7 @@ double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   return ready = vector_free + static_cast<double>(model.machine_.core.vector.latency);
 }
 
-/// Long transfers in larger requests, as many in flight as four times what is on its way; and what all of them take.
+/// Enlarges the requests of long transfers, up to an eighth of the outstanding bytes; sums the remaining work.
 void CostModel::Walk::size_requests() {
   constexpr double enough = 4096;
   double bytes = 0;
@@ -267,7 +267,7 @@ void CostModel::Walk::size_requests() {
   for (const Step& step : steps) to_compute += static_cast<double>(step.unit.busy);
 }
 
-/// By one load queue, and by one for each operand (infinite where the machine has not got them).
+/// Cycles with one load queue, and with one per operand (infinite if the machine lacks a second queue).
 CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps, double limit) {
   constexpr double never = std::numeric_limits<double>::infinity();
   double count = 1;

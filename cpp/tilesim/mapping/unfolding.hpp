@@ -1,4 +1,4 @@
-// Unfolding of convolution tiles, as the unit that moves them sees it.
+// Unfolding of convolution tiles, as a descriptor for the cross-lane unit.
 #pragma once
 
 #include "tilesim/mapping/nest.hpp"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 
-/// Bytes of distinct elements that the kernel reads or writes at least.
+/// Least bytes of distinct elements that the kernel reads or writes.
 double compulsory_bytes(const VectorProblem& problem, const VectorOperand& operand) {
   if (operand.use == VectorOperand::Use::scratch || !operand.certain) return 0;
   double elements = 1;
@@ -24,14 +24,14 @@ double compulsory_bytes(const VectorProblem& problem, const VectorOperand& opera
     const std::int64_t reach = !operand.dilation.empty() ? operand.dilation[axis] * (problem.taps[axis] - 1) + 1
                                : operand.reach.empty()   ? 1
                                                          : operand.reach[axis];
-    const std::int64_t outside = reach > 1 ? reach - 1 : 0;  // windows may lie in the padding on both sides
+    const std::int64_t outside = reach > 1 ? reach - 1 : 0;  // windows may lie in the padding at both ends
     const std::int64_t touched = std::min(operand.extents[i], problem.space[axis]) - 2 * outside;
     elements *= static_cast<double>(std::max<std::int64_t>(1, touched));
   }
   return elements * static_cast<double>(bits(operand.dtype)) / 8;
 }
 
-/// What is wrong with the pieces of tiles that are right otherwise; empty: nothing.
+/// The error in the sub-tiles of otherwise legal tiles; empty if they are legal.
 std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles) {
   const std::size_t rank = problem.space.size();
   if (tiles.sub.empty()) return {};
@@ -74,7 +74,7 @@ bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, c
   std::size_t minor = 0;
   while (!padded && minor + 1 < operand.axes.size() && operand.extents[minor] <= 1) ++minor;
   const int axis = operand.axes.empty() || operand.extents[minor] <= 1 ? -1 : operand.axes[minor];
-  // The same in all lanes: spread from where memory has it, or a result of all lanes that memory has one of.
+  // Broadcast over the lanes: a load from one lane, or a result of which memory holds one element.
   if (operand.step[lane] == 0) return operand.use == VectorOperand::Use::load || axis >= 0;
   if (axis != tiles.lane || operand.minor_step < 0) return true;
   if (operand.row == 1) return false;
@@ -126,7 +126,7 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Sha
 
 namespace {
 
-/// Cycles between the core and memory and back.
+/// Cycles of a round trip between core and memory.
 double round_trip(const Share& machine) {
   const auto hertz = static_cast<double>(machine.core.clock.hertz);
   return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
@@ -134,7 +134,7 @@ double round_trip(const Share& machine) {
              static_cast<double>(machine.network.clock.hertz);
 }
 
-/// Cycles of a queue for one transfer of so many bytes: no more than its requests in flight share a round trip.
+/// Cycles of a queue per transfer of `bytes`: the requests in flight share a round trip.
 double trip_cycles(double bytes, const Share& machine) {
   const DmaSpec& dma = machine.core.dma;
   const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
@@ -152,11 +152,11 @@ double trip_cycles(double bytes, const Share& machine) {
 
 namespace {
 
-/// What the loads, or stores, of all tiles take.
+/// Work of the loads and stores of all tiles.
 struct Queues {
-  double bytes[2] = {0, 0}, cycles[2] = {0, 0};  ///< of loads, of stores; where nothing else takes the memory
-  double transfers = 0, exposed = 0;             ///< exposed: of the first tile
-  double shuffled = 0, turned = 0, after = 0;    ///< cycles of permutes, of all tiles and of one; and to their results
+  double bytes[2] = {0, 0}, cycles[2] = {0, 0};  ///< of loads and stores, with all memory bandwidth
+  double transfers = 0, exposed = 0;             ///< exposed: bytes of the first tile
+  double shuffled = 0, turned = 0, after = 0;    ///< cycles of permutes: all, of one tile; latency
 };
 
 void add(Queues& queues, const VectorProblem& problem, int operand, const VectorTiles& tiles, const VectorTiles& walked,
@@ -174,7 +174,7 @@ void add(Queues& queues, const VectorProblem& problem, int operand, const Vector
   queues.after += static_cast<double>(changed.done - changed.busy);
 }
 
-/// Loops of a phase that stand around it, in all.
+/// Total trips of the loops around a phase.
 double turns_of(const VectorProblem& problem, const VectorTiles& tiles, bool streams) {
   const bool rows_only = !streams && mapping::streams(problem, tiles);
   double turns = 1;
@@ -189,7 +189,7 @@ double turns_of(const VectorProblem& problem, const VectorTiles& tiles, bool str
 }  // namespace
 
 VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own) {
-  VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
+  VectorTiles walked = tiles;  // sub-tiles are moved and computed on as tiles
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
   double rows = 1, turns = 0, computing = 0, least = 0;
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
@@ -215,7 +215,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
   VectorWeighed result;
   VectorCost& cost = result.cost;
   const double read = queues.bytes[0], written = queues.bytes[1], transfers = queues.transfers;
-  // Cores take rows of tiles, contexts of a core share its units; the machine at hand has one part of the bandwidth.
+  // Cores take rows of tiles; contexts share their core's units; the machine has one core's share of the bandwidth.
   const auto count = static_cast<double>(machine.core.count);
   const double workers = std::max(1.0, std::min(count, rows));
   const double units = std::max(1.0, workers / static_cast<double>(std::max<std::int64_t>(1, tiles.contexts)));
@@ -231,7 +231,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
   cost.written_bytes = static_cast<std::int64_t>(std::min(written, 9e18));
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
   cost.bound = least / peak;
-  // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory.
+  // A buffer is loaded, permuted, computed on and reloaded, after stores on the same memory.
   const double each = turns / workers * (latency + queues.after + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   result.ring = each + used;
@@ -242,7 +242,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
                    {issue, "issue of transfers"},
                    {queues.cycles[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
                    {queues.cycles[1] / workers, "latency of stores"}}};
-  // Of the first tile's loads and the last one's stores nothing hides what they take.
+  // Nothing hides the loads of the first tile and the stores of the last one.
   result.exposed = queues.exposed / rate + queues.turned + queues.after + latency + transfers / workers;
   return result;
 }

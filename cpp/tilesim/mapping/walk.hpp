@@ -17,11 +17,11 @@ namespace tilesim::mapping {
 struct CostModel::Walk {
   static constexpr double unknown = -1;
 
-  /// Buffers of an operand or result: when version v is ready, and when its buffer is free again.
+  /// Buffers of an operand or result. Per version: when it is ready, and when its buffer is free again.
   struct Ring {
     std::int64_t depth = 1;
     std::vector<double> ready, released;
-    std::vector<double> arrived{};  ///< if a prologue computes it: arrival of its sources
+    std::vector<double> arrived{};  ///< arrival times of the sources, if a prologue computes the tile
     double free_at(std::int64_t version) const {
       return version < depth ? 0 : released[static_cast<std::size_t>(version - depth)];
     }
@@ -31,20 +31,20 @@ struct CostModel::Walk {
     std::size_t operand = 0;
     std::int64_t version = 0, bytes = 0;
     std::int64_t piece = 0;  ///< index over all versions
-    std::int64_t place = 0;  ///< bytes from the tensor's start
+    std::int64_t place = 0;  ///< offset in bytes from the tensor's start
   };
 
   struct Step {
     std::int64_t versions[3] = {0, 0, 0};
-    std::int64_t pieces[2] = {0, 0};  ///< of a and b, over all versions
-    bool empty = false;               ///< piece beyond the end of a ragged tile
+    std::int64_t pieces[2] = {0, 0};  ///< piece numbers of a and b, over all versions
+    bool empty = false;               ///< the piece is beyond the end of a ragged tile
     bool last_use[3] = {false, false, false};
     TileCycles unit{};
     bool stores = false;  ///< completes a result tile
-    bool frees = false;   ///< last one of its version of the sums
+    bool frees = false;   ///< last step of its version of the sums
   };
 
-  /// Values shared by tiles of one shape.
+  /// Values common to tiles of one shape.
   struct Kind {
     TileCycles unit{};
     double finishing = 0;
@@ -54,7 +54,7 @@ struct CostModel::Walk {
   CostModel& model;
   const Nest& nest;
   const KernelPlan planned;
-  /// Loads, computes and stores in order, equal for all cores that are walked together.
+  /// Loads, computes and stores in order, common to all cores that are walked together.
   struct Listing {
     std::vector<Step> steps{};
     std::vector<Transfer> loads{}, stores{};
@@ -67,7 +67,7 @@ struct CostModel::Walk {
   std::vector<double>& finishing = listed->finishing;
   std::vector<Ring> rings = std::vector<Ring>(model.tensors());  ///< of a, b, sums, leaves
 
-  /// A DMA queue: transfers in order, as requests, with a bounded number in flight.
+  /// A DMA queue: transfers in order, split into requests, with a bounded number in flight.
   struct Queue {
     const std::vector<Transfer>* transfers = nullptr;
     std::size_t next = 0;
@@ -77,7 +77,7 @@ struct CostModel::Walk {
     std::size_t requests = 0;
   };
 
-  // steps.cpp: what is loaded, computed and stored, in order
+  // steps.cpp: lists loads, computes and stores in order
   void list();
   void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
            std::int64_t piece);
@@ -89,18 +89,18 @@ struct CostModel::Walk {
   double unfolded(const Step& step);
   double prepared(std::size_t operand, const Step& step);
 
-  /// Tiles of an operand that one core fetches for all: how many have arrived, and how many have left its port again.
+  /// Tiles of an operand that one core fetches for all: arrival at the core, and departure through its port.
   struct Sent {
     bool any = false;
-    std::size_t port = 0;                  ///< of the first core that fetches them
-    std::size_t leaders = 1;               ///< number of cores that do so in turn
+    std::size_t port = 0;                  ///< port of the first core that fetches them
+    std::size_t leaders = 1;               ///< number of cores that fetch in turn
     std::vector<const Transfer*> tiles;    ///< in order
     std::vector<double> fetched, through;  ///< times, per tile
   };
 
   bool sent(const Transfer& transfer) const { return transfer.operand < 2 && sending[transfer.operand].any; }
 
-  /// Time at which the buffer for a loaded tile is free: its own, or the one it is sent from.
+  /// Time at which the buffer for a loaded tile is free: its own buffer, or the buffer from which it is sent.
   double buffer_at(const Transfer& transfer) const {
     if (!sent(transfer)) return rings[transfer.operand].free_at(transfer.version);
     const Sent& tiles = sending[transfer.operand];
@@ -116,14 +116,14 @@ struct CostModel::Walk {
     return tiles.port + static_cast<std::size_t>(transfer.version) % tiles.leaders;
   }
 
-  /// Number of cores whose queues take the operand's transfers.
+  /// Number of cores whose queues fetch the operand.
   std::int64_t leaders_of(const Transfer& transfer) const {
     return sent(transfer) ? static_cast<std::int64_t>(sending[transfer.operand].leaders) : 1;
   }
 
   double pass_ports(const Transfer& transfer, double cycles, double now);
 
-  /// Earliest time of a queue's next request; unknown until its dependences have a time.
+  /// Earliest time of a queue's next request; unknown until its dependences have times.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
     const double passed = port_free[port_of((*queue.transfers)[queue.next])];
@@ -139,20 +139,20 @@ struct CostModel::Walk {
     return wanted == unknown ? unknown : std::max(at, wanted);
   }
 
-  /// Frees the sums of several tiles at the last store.
+  /// Frees sums that span several tiles, at their last store.
   void free_sums(const Queue& queue, std::int64_t version, double at) {
     const bool more = queue.next < stores.size() && stores[queue.next].version == version;
     if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
   }
 
-  /// Whether the queue's next transfer is for the same computed tile.
+  /// Whether the queue's next transfer is a source of the same computed tile.
   static bool more_sources(const Queue& queue, const Transfer& transfer) {
     if (queue.next >= queue.transfers->size()) return false;
     const Transfer& next = (*queue.transfers)[queue.next];
     return next.operand == transfer.operand && next.piece == transfer.piece;
   }
 
-  /// Cycles of the link with the most of these bytes.
+  /// Cycles of the busiest link for these bytes.
   double over_links(std::int64_t place, std::int64_t bytes) {
     in_regions.assign(in_regions.size(), 0);
     model.add_regions(place, bytes, in_regions);
@@ -161,8 +161,8 @@ struct CostModel::Walk {
            static_cast<double>(in_regions.size()) / model.link_rate_;
   }
 
-  /// Picks the region of the core furthest from its tiles, for which the others wait; a single core is in the first
-  /// region.
+  /// Picks the region of the core furthest from its tiles, since the other cores wait for it; a single core is in the
+  /// first region.
   void find_home() {
     if (model.link_rate_ <= 0) return;
     for (const auto* transfers : {&loads, &stores})
@@ -171,7 +171,7 @@ struct CostModel::Walk {
       home = static_cast<std::size_t>(std::min_element(in_regions.begin(), in_regions.end()) - in_regions.begin());
   }
 
-  /// Completion of a request on a memory of which this core has a share.
+  /// Completion time of a request, if this core has a share of the memory.
   double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
     const double served = transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
@@ -208,7 +208,7 @@ struct CostModel::Walk {
     const std::int64_t place = transfer.place + transfer.bytes - queue.left;
     const std::int64_t address = std::max<std::int64_t>(0, begins[transfer.operand] + place);
     if (const double at = channels ? channels->room(address, bytes, now, store, core) : now; at > now) {
-      queue.free = std::max(at, now + 1);  // refused
+      queue.free = std::max(at, now + 1);  // the channel is full
       return;
     }
     const double done =
@@ -242,14 +242,14 @@ struct CostModel::Walk {
   void send(Sent& tiles, double now);
   void find_sends();
 
-  /// Time at which the operand's tile or piece for a step is ready; unknown: not yet.
+  /// Time at which the operand's tile or piece for a step is ready, or unknown.
   double there(std::size_t operand, const Step& step) {
     if (operand == 0 && nest.unfold > 0) return unfolded(step);
     if (model.computed(operand)) return prepared(operand, step);
     return rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
   }
 
-  /// Buffers from which the unit reads an operand.
+  /// The buffers from which the unit reads an operand.
   Ring& read_ring(std::size_t operand) { return operand == 0 && nest.unfold > 0 ? rows : rings[operand]; }
 
   /// Computes all tiles whose operands are ready; true if there was one.
@@ -266,7 +266,7 @@ struct CostModel::Walk {
       const double sums = rings[2].free_at(step.versions[2]);
       if (sums == unknown) return moved;
       start = std::max(start, sums);
-      const bool drained = start > unit_free || next_step == 0;  // nothing streams while this tile's weights load
+      const bool drained = start > unit_free || next_step == 0;  // the load of this tile's weights is exposed
       const auto lies = static_cast<std::size_t>(step.unit.kept);
       const bool held = step.unit.kept >= 0 && next_step > 0 && steps[next_step - 1].unit.kept == step.unit.kept &&
                         steps[next_step - 1].versions[lies] == step.versions[lies];
@@ -287,7 +287,7 @@ struct CostModel::Walk {
     return moved;
   }
 
-  /// Runs epilogues in order; each needs one of two output buffers.
+  /// Runs epilogues in order; each one needs one of two output buffers.
   bool finish_tiles() {
     bool moved = false;
     for (; stored.size() < pending.size(); moved = true) {
@@ -307,7 +307,7 @@ struct CostModel::Walk {
     return moved;
   }
 
-  /// The queues of a core share its port of a simple network; the longest-waiting one goes first.
+  /// Sets the rate of the core's port on a simple network; its queues share the port, the longest-waiting one first.
   void see_port() {
     const Share::Network& network = model.machine_.network;
     if (network.kind != "simple") return;
@@ -329,14 +329,14 @@ struct CostModel::Walk {
     queues[2].transfers = &stores;
     if (!two) return;
     std::vector<Transfer>(&split)[2] = listed->split;
-    for (const Transfer& transfer : loads) {  // what the vector unit reads comes with the second operand
+    for (const Transfer& transfer : loads) {  // inputs of the vector unit share the second operand's queue
       if (split[0].size() + split[1].size() == loads.size()) break;
       split[transfer.operand == 0 && !model.computed(0) ? 0 : 1].push_back(transfer);
     }
     for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
   }
 
-  /// Time of the next request or send; unknown: none.
+  /// Time of the next request or send, or unknown if none is left.
   double next() {
     while (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
     const double times[5] = {ready_at(queues[0], false), two ? ready_at(queues[1], false) : unknown,
@@ -347,7 +347,7 @@ struct CostModel::Walk {
     return chosen < 0 ? unknown : times[chosen];
   }
 
-  /// Performs the request or send that `next` found.
+  /// Performs the request or send found by `next`.
   void advance(double now) {
     const auto at = static_cast<std::size_t>(chosen);
     if (at < 3)
@@ -361,7 +361,7 @@ struct CostModel::Walk {
     return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
   }
 
-  /// Stops early, returning infinity, once the remaining work exceeds `limit`.
+  /// Runs the walk; returns infinity as soon as the remaining work exceeds `limit`.
   double run(bool in_two, double limit) {
     prepare(in_two);
     for (double now = next(); now != unknown; now = next()) {
@@ -374,24 +374,24 @@ struct CostModel::Walk {
 
   std::vector<Queue> queues = std::vector<Queue>(3);  ///< load queue, second operand's load queue, store queue
   bool two = false;
-  int chosen = -1;               ///< index of a queue, or a send
-  Channels* channels = nullptr;  ///< shared by all cores, if each is walked
-  std::size_t core = 0;          ///< its index there
+  int chosen = -1;               ///< index of a queue; 3 and 4: sends
+  Channels* channels = nullptr;  ///< shared by all cores, if each core is walked
+  std::size_t core = 0;          ///< this core's index in `channels`
   std::vector<std::int64_t> begins =
       std::vector<std::int64_t>(model.tensors());  ///< offset of the core's part in memory, per tensor
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  std::vector<std::int64_t> in_regions{};  ///< bytes by region
-  std::size_t home = 0;                    ///< region of the core
-  double link_free[2] = {0, 0};            ///< of loads; of stores if their links are separate
-  double fetched_for[2] = {1, 1};          ///< number of cores, per operand
+  std::vector<std::int64_t> in_regions{};  ///< bytes per region
+  std::size_t home = 0;                    ///< region of this core
+  double link_free[2] = {0, 0};            ///< of loads; of stores if links are separate
+  double fetched_for[2] = {1, 1};          ///< cores that share a fetch, per operand
   double preparing[2] = {0, 0};            ///< vector unit cycles per computed tile of an operand
-  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of data in its buffer
-  std::vector<double> port_free{0};        ///< of the cores that fetch for others, this one first, then one more
-  Ring rows{};                             ///< unfolded tiles
+  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of buffered data
+  std::vector<double> port_free{0};        ///< of this core, of others that fetch for all, and one more
+  Ring rows{};                             ///< ring of unfolded tiles
   std::int64_t chunk = model.chunk_, window_each = model.window_;  ///< bytes per request; requests in flight per queue
-  double to_compute = 0, to_serve = 0;  ///< remaining cycles of steps, and of memory for transfers
+  double to_compute = 0, to_serve = 0;                             ///< remaining cycles of steps, and of memory
   double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };

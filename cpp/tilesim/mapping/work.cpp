@@ -1,4 +1,4 @@
-// Cycles of array and vector unit for the tiles of a nest, split as in the lowering, by the units' closed forms.
+// Cycles of array and vector unit for the tiles of a nest, by the units' closed forms; split as in the lowering.
 #include <algorithm>
 #include <map>
 
@@ -8,7 +8,7 @@
 namespace tilesim::mapping {
 
 std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
-  if (problem_.prologue_functions[operand] == 0) return 0;  // it is there
+  if (problem_.prologue_functions[operand] == 0) return 0;  // the operand is not computed
   Descriptor d;
   d.kind = ComputeKind::vector;
   d.dtype = problem_.dtypes[operand];
@@ -32,7 +32,7 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   for (const AxisAccess& axis : access(2).axes) {
     extents.push_back(1);
     for (const AxisAccess::Term& term : axis.terms)
-      if (term.dim != problem_.siblings)  // sums of all are inputs of one compute
+      if (term.dim != problem_.siblings)  // one compute reads the sums of all siblings
         extents.back() += std::abs(term.coefficient) * (tile[static_cast<std::size_t>(term.dim)] - 1);
   }
   Descriptor d;
@@ -45,7 +45,7 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   return latency_.latency(d, {}).busy;
 }
 
-/// Of so many tiles with these extents, of which some begin their sums.
+/// Cycles of `count` tiles with these extents, of which `begin` start new sums.
 double CostModel::busy(const Extents& tile, const TileWork& unit, double count, double begin) {
   const auto cycles = [&](bool adds) {
     return static_cast<double>(tile_cycles(problem_, unit, tile, machine_, latency_, adds).busy);
@@ -53,7 +53,7 @@ double CostModel::busy(const Extents& tile, const TileWork& unit, double count, 
   return (begin > 0 ? begin * cycles(false) : 0) + (count > begin ? (count - begin) * cycles(true) : 0);
 }
 
-/// Sum over all tiles of the nest: full and ragged ones by how many there are.
+/// Sums the work over all tiles of the nest; full and ragged tiles are counted per size.
 CostModel::Work CostModel::work(const Nest& nest) {
   if (!nest.sub.empty()) return work_in_pieces(nest);
   const std::size_t dims = nest.tiles.size();
@@ -78,7 +78,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
       count *= trip;
       if (!(reduced_ >> d & 1)) results *= trip;
     }
-    bool reduced_full = true;  // each result tile is begun and finished once
+    bool reduced_full = true;  // each result tile begins and ends once
     for (std::size_t i = 0; i < ragged_dims.size(); ++i)
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
     total.busy += busy(here, unit, count, reduced_full ? results : 0);
@@ -93,7 +93,7 @@ double CostModel::least_cycles(const Nest& nest) {
          static_cast<double>(machine_.core.kernel_launch_cycles);
 }
 
-/// As `work`, over all pieces: by how many there are of each size.
+/// Sums the work over all pieces, counted per size.
 CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
   const TileWork unit = tile_work(problem_, nest, machine_, latency_);
@@ -114,7 +114,7 @@ CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
       if (results > 0) total.finishing += results * static_cast<double>(finishing(here, unit));
       return;
     }
-    bool first = true;  // each piece of the result is begun and finished once
+    bool first = true;  // each piece of the result begins and ends once
     for (const auto& [size, times] : sizes[d]) {
       here[d] = size;
       const auto number = static_cast<double>(times);

@@ -15,20 +15,20 @@ namespace {
 
 using std::int64_t;
 
-/// Few enough that what waits for what is found by sending them one after another.
+/// Limits below which dependences are found by simulating all messages.
 constexpr int most_in_part = 512;
 constexpr int64_t few_messages = int64_t{1} << 15;
 constexpr std::size_t few_devices = 1024;
-/// Few enough that it is done to find out whether an algorithm is quicker: some milliseconds.
+/// Limit on transfers of an algorithm that is only tried: this takes some milliseconds.
 constexpr int64_t most_tried = int64_t{1} << 14;
-constexpr int64_t most_first = int64_t{1} << 17;  ///< of the network's own algorithm, which is taken where it is not
-constexpr int64_t most_round = int64_t{1} << 16;  ///< of rings, which take less: up to 1,024 devices in 64 pieces
+constexpr int64_t most_first = int64_t{1} << 17;  ///< limit for the network's own algorithm, which is the default
+constexpr int64_t most_round = int64_t{1} << 16;  ///< limit for rings, which take less time: 1,024 devices in 64 pieces
 constexpr int most_pieces = 64;
 
 bool grid(const Axis& axis) { return axis.kind == AxisKind::circle || axis.kind == AxisKind::line; }
 bool doubles(const Request& request) { return request.operation == Operation::all_reduce; }
 
-/// What "auto" looks at, the network's own algorithm first.
+/// The candidates of "auto"; the network's own algorithm comes first.
 std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* axes) {
   const auto n = static_cast<unsigned>(request.places.size());
   const bool several = axes != nullptr && axes->size() > 1;
@@ -53,7 +53,7 @@ std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* 
     found.push_back(request.choice);
     found.back().algorithm = name;
   }
-  // Parts of a torus are on all its axes at once: pieces gain nothing there.
+  // Parts of a torus use all axes at once: further pieces gain nothing.
   const bool cut = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
                    std::count_if(axes->begin(), axes->end(), grid) < 2;
   if (!cut) return found;
@@ -69,7 +69,7 @@ std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* 
   return found;
 }
 
-/// How many transfers an algorithm's list has, about, before it is made.
+/// Approximate number of transfers of an algorithm's list, before the list is made.
 int64_t listed(const Request& request, const std::vector<Axis>* axes) {
   const auto n = static_cast<int64_t>(request.places.size());
   const std::string& name = request.choice.algorithm;
@@ -88,7 +88,7 @@ int64_t listed(const Request& request, const std::vector<Axis>* axes) {
   }
   if (name == "halving-doubling" && !std::has_single_bit(static_cast<std::uint64_t>(n))) return n * n;
   if (name == "ring" && (axes == nullptr || request.operation == Operation::all_to_all)) return 2 * n * n;
-  // Over several links of a grid no device stands for all.
+  // On several links of a grid devices have different timelines.
   if (name == "direct" && axes != nullptr && std::any_of(axes->begin(), axes->end(), grid)) return n * (n - 1);
   return n * pieces;
 }
@@ -104,7 +104,7 @@ int64_t sent_of(const Made& made, const Turns& turns) {
   return static_cast<int64_t>(program.messages.size()) * (program.group.size() / turns.inner());
 }
 
-/// No time of an algorithm's message by message is less, by chains of messages that wait for each other.
+/// Lower bound on the time of an algorithm's messages, by chains of dependent messages.
 class Bound {
  public:
   Bound(const Network& network, const Request& request, const std::vector<Axis>* axes)
@@ -141,7 +141,7 @@ class Bound {
   void add(const Dimension& dimension, int64_t stride) {
     ways_.push_back({stride, dimension.bytes_per_second, dimension.latency});
   }
-  /// A message to a device so much further in their order, which lies across one of the axes that are wider.
+  /// Least time of a message to a device at this distance, across one of the axes that such a message must cross.
   int64_t quickest(int64_t distance, int64_t blocks, int64_t pieces) const {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (std::size_t a = 0; a < ways_.size(); ++a) {
@@ -150,10 +150,10 @@ class Bound {
     }
     return ways_.empty() ? 0 : least;
   }
-  /// Doubling distances, each step behind the one before; the last of another number than a power of two is not.
+  /// Sum over steps of doubling distances; without the last step of a number of devices that is no power of two.
   int64_t steps(bool halving) const {
     int64_t time = 0, most = static_cast<int64_t>(std::bit_floor(static_cast<std::uint64_t>(n_)));
-    if (halving && most < n_) time = quickest(most, 1, 1);  // all to a partner first
+    if (halving && most < n_) time = quickest(most, 1, 1);  // first all data to a partner
     const int64_t all = halving ? most : n_;
     for (int64_t distance = 1; distance < all && 2 * distance <= most; distance *= 2) {
       int64_t blocks = distance;
@@ -168,8 +168,8 @@ class Bound {
   std::vector<Way> ways_;
 };
 
-/// Message by message on the network without faults; nothing where there are more than `limit` (`sent` says how many),
-/// or where they cannot be done before `least` (0: none).
+/// Simulated time on the network without faults; empty if there are more than `limit` messages (`sent` is their
+/// number), or if they cannot be complete before `least` (0: no such limit).
 std::optional<CollectiveTime> counted(const Network& network, const Request& request,
                                       const std::optional<std::vector<Axis>>& axes, int64_t limit, int64_t least,
                                       int64_t& sent) {
@@ -177,7 +177,7 @@ std::optional<CollectiveTime> counted(const Network& network, const Request& req
   Turns turns;
   if (const auto* one = std::get_if<Template>(&made)) {
     const Turns likely(*one, network, request.places, true);
-    // of large groups that stand for a part alone, it takes long to see that they do, for each that is tried
+    // checking the symmetry of a large group takes long, and would be repeated for each candidate
     if (one->group.size() <= most_in_part || likely.inner() == one->group.size())
       turns = Turns(*one, network, request.places, false);
   }
@@ -196,17 +196,17 @@ std::optional<CollectiveTime> counted(const Network& network, const Request& req
   return CollectiveTime{{times.end[0], false}, classes, times.messages};
 }
 
-/// Whether an estimate of a named algorithm gives way to messages, as far as that can be said before they are listed.
+/// Whether an estimate may be replaced by a simulation, judged without listing the messages.
 bool countable(const Request& request) {
   const std::size_t n = request.places.size();
   const std::string& name = request.choice.algorithm;
-  const bool to_all = name == "direct" || name == "ring";  // of many it takes long to list what they send
+  const bool to_all = name == "direct" || name == "ring";  // listing the messages of many devices takes long
   return n <= few_devices && !(to_all && n * (n - 1) > at(2 * few_messages));
 }
 
 class Choosing {
  public:
-  /// `axes` of devices in their order; of others only what they send is known.
+  /// `axes`: those of the devices in order; other devices are only simulated.
   Choosing(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes, bool all)
       : network_(network), request_(request), axes_(axes), all_(all), several_(axes && axes->size() > 1) {
     if (axes_ && std::is_sorted(request.places.begin(), request.places.end())) own_ = &*axes_;
@@ -236,7 +236,7 @@ class Choosing {
     return std::move(tried_);
   }
 
-  /// The network's own algorithm, where it has too many messages to be tried and may be the quickest.
+  /// The network's own algorithm if it has too many messages to be tried but may be the fastest.
   const std::optional<Choice>& untried() {
     if (!first_ || (!tried_.empty() && request_.operation == Operation::broadcast_devices)) return first_ = {};
     request_.choice = *first_;
@@ -250,7 +250,7 @@ class Choosing {
     tried_.push_back({choice, found});
   }
 
-  /// Which may lie above. Pieces of levels are as many as can be timed.
+  /// Takes an estimate, which may be too high, unless it is too slow; simulates as many pieces as the limits allow.
   void estimate(Choice choice, const Closed& closed) {
     if (!all_ && least_ > 0 && closed.picoseconds > least_ + least_ / 2) return;
     request_.choice = choice;
@@ -270,11 +270,11 @@ class Choosing {
     if (choice.pieces <= 1 && sent > few_messages) take(choice, CollectiveTime{closed});
   }
 
-  /// Whether it was timed, or cannot be the quickest; not where it has more messages than `most`.
+  /// Whether the candidate was timed, or cannot be the fastest; false if it has more than `most` messages.
   bool by_messages(const Choice& choice, int64_t most) {
     request_.choice = choice;
     const auto n = static_cast<int64_t>(request_.places.size());
-    const bool sent_on = request_.operation == Operation::broadcast_devices;  // a list as long as it is sent
+    const bool sent_on = request_.operation == Operation::broadcast_devices;  // its list has an entry per message
     const bool straight = sent_on && choice.algorithm != "ring";
     const bool round = sent_on || (choice.algorithm == "ring" && own_ != nullptr);
     const int64_t limit = straight ? std::max(most, n) : round ? std::max(most, most_round) : most;
@@ -295,7 +295,7 @@ class Choosing {
   const std::optional<std::vector<Axis>>& axes_;
   const std::vector<Axis>* own_ = nullptr;
   bool all_, several_;
-  int64_t least_ = 0;  ///< 0: none yet
+  int64_t least_ = 0;  ///< least time so far; 0: none
   std::optional<Choice> first_;
   std::vector<Tried> tried_;
 };

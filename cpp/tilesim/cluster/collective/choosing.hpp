@@ -1,4 +1,4 @@
-// Closed-form or short-simulation time of a collective, and the choice of its fastest algorithm.
+// Closed-form or simulated time of a collective, and the choice of its fastest algorithm.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace tilesim::cluster {
 struct CollectiveTime {
   Closed time;
   int classes = 1;
-  std::int64_t messages = 0;  ///< number of consecutive messages; 0: time from a formula
-  bool formula = true;        ///< false: no formula, and the time is that of `chunks`
+  std::int64_t messages = 0;  ///< number of consecutive messages; 0: the time is from a formula
+  bool formula = true;        ///< false: the time is that of `chunks`, for lack of a formula
 };
 
-/// Closed-form time of a request on the network without faults, if there is one. Chooses an algorithm if none is named:
-/// the fastest for the operation, among those without a closed form the ones with few messages.
+/// Time of a request on the network without faults; empty if neither formula nor few messages give it. Replaces "auto"
+/// by the fastest algorithm; among algorithms without a formula only those with few messages count.
 std::optional<CollectiveTime> form(const Network& network, Request& request,
                                    const std::optional<std::vector<Axis>>& axes);
 
@@ -25,7 +25,7 @@ struct Tried {
   Choice choice;
   CollectiveTime time;
 };
-/// All candidates that were timed; a faster one does not exclude others.
+/// All timed candidates; a fast one does not exclude others.
 std::vector<Tried> every_form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes);
 
 }  // namespace tilesim::cluster

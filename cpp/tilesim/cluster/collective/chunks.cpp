@@ -1,6 +1,6 @@
-// Simulates single messages: a message takes every link of its route as soon as all are free, first ready first. On a
-// network with faults it keeps the order of the network without them: then every time is made of sums and maxima of
-// message times, so that a slower link makes no message earlier, and delays none by more than it adds.
+// Simulates single messages: a message takes every link of its route as soon as all are free; messages go in the order
+// in which they are ready. With faults the order is that of the network without faults: every time is then made of sums
+// and maxima of message times, so that a slower link makes no message earlier, and delays none by more than it adds.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// Messages by the time at which they are ready. Many are ready at one time, and are put in one after another.
+/// Messages by the time at which they are ready. Many have equal times and are pushed consecutively.
 class Ready {
  public:
   void push(std::int64_t time, std::int64_t message) {
@@ -46,14 +46,14 @@ class Ready {
   std::int64_t last_time_ = 0;
 };
 
-/// State of one job while it runs: a message's number is first + message x copies + copy.
+/// State of a job during the run: a message's number is first + message x copies + copy.
 struct Running {
   const Job* job;
   std::int64_t first;
-  std::vector<int> wait_row;            ///< per message its row of `waiting`, -1: it waits for one message or none
-  std::vector<int> waiting;             ///< row x copies + copy: messages that have not arrived
-  std::vector<std::int64_t> ready;      ///< the same: the latest arrival
-  std::vector<int> size_of;             ///< per message the row of `durations`
+  std::vector<int> wait_row;            ///< per message: row of `waiting`; -1: it waits for at most one message
+  std::vector<int> waiting;             ///< row x copies + copy: messages still to arrive
+  std::vector<std::int64_t> ready;      ///< likewise: latest arrival so far
+  std::vector<int> size_of;             ///< per message: row of `durations`
   std::vector<std::int64_t> durations;  ///< sizes x rates
 };
 
@@ -81,7 +81,7 @@ class Chunks {
     for (std::size_t i = 0; i < jobs.size(); ++i) times_.end[i] = jobs[i].start;
   }
 
-  /// First ready first; `order` gets the messages as they went, where it is asked for.
+  /// Sends messages in the order in which they are ready; appends them to `order` unless null.
   Times run(std::vector<std::int64_t>* order) {
     std::vector<std::int64_t> bucket;
     while (!ready_.empty()) {
@@ -95,7 +95,7 @@ class Chunks {
     return times_;
   }
 
-  /// In a given order, in which what a message waits for comes before it.
+  /// Sends messages in a given order, in which dependences precede their dependents.
   Times follow(const std::vector<std::int64_t>& order) {
     for (const std::int64_t number : order) {
       worked(8);
@@ -131,7 +131,7 @@ class Chunks {
     running_.push_back(std::move(running));
   }
 
-  /// The lane of a link that is free first, or the one that is hashed to.
+  /// The lane of a link that is free first, or the hashed lane.
   std::int64_t& lane(int link, int message, int copy) {
     const Link& one = network_.links()[at(link)];
     std::int64_t* lanes = &free_[lanes_first_[at(link)]];
@@ -171,7 +171,7 @@ class Chunks {
     release(running, message, way.next, arrival);
   }
 
-  /// What waited for a message that has arrived at a copy.
+  /// Makes the messages ready that waited for an arrived message.
   void release(Running& running, int message, int copy, std::int64_t arrival) {
     const Job& job = *running.job;
     for (const int follower : job.program.after(message)) {
@@ -198,8 +198,8 @@ class Chunks {
   std::vector<std::int64_t> free_;
   std::vector<Running> running_;
   Ready ready_;
-  bool given_;                         ///< the order is; `arrived_` instead of `ready_`
-  std::vector<std::int64_t> arrived_;  ///< per message the latest arrival of what it waits for
+  bool given_;                         ///< the order is given; uses `arrived_` instead of `ready_`
+  std::vector<std::int64_t> arrived_;  ///< per message: latest arrival of its dependences
   Times times_;
 };
 

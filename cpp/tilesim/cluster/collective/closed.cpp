@@ -16,17 +16,17 @@ namespace {
 
 using std::int64_t;
 
-/// One message of bytes x count / pieces.
+/// Time of one message of bytes x count / pieces on a link.
 int64_t wire(int64_t bytes, int64_t count, int64_t pieces, const Axis& axis) {
   return picoseconds(bytes, count, pieces, axis.bytes_per_second);
 }
 
-/// A time of a message that shares its links.
+/// Time of a message if its links are shared.
 int64_t times(int64_t time, double share) {
   return share > 1 ? static_cast<int64_t>(std::ceil(static_cast<double>(time) * share)) : time;
 }
 
-/// Every member sends to every other one, of a full network all at once; `twice`: and once more when all is there.
+/// Every member sends to every other one, on a full network to all at once; `twice`: once more after all have arrived.
 int64_t to_all(int64_t message, const Axis& axis, bool twice = false) {
   const int64_t n = axis.size, turns = twice ? 2 : 1;
   if (axis.kind == AxisKind::full) return turns * (message + axis.latency);
@@ -35,16 +35,16 @@ int64_t to_all(int64_t message, const Axis& axis, bool twice = false) {
   return times(message, rounds_of_all(axis, twice)) + turns * (axis.latency + levels * axis.trunks.latency);
 }
 
-/// A message of every member to the one `distance` further.
+/// Every member sends a message to the member at `distance`.
 int64_t to_one(int64_t message, const Axis& axis, int64_t distance, bool by_xor = false) {
   const Load load = load_of_shift(axis, static_cast<int>(distance), by_xor);
   return times(message, load.share) + load.latency;
 }
 
-/// Neither ports nor trunks are shared.
+/// Whether members share neither ports nor trunks.
 bool alone(const Axis& axis) { return axis.exact && !crosses(axis); }
 
-/// Circles that take the same time.
+/// Whether both circles take the same time.
 bool equal(const Axis& one, const Axis& other) {
   return one.size == other.size && one.both_ways == other.both_ways && one.bytes_per_second == other.bytes_per_second &&
          one.latency == other.latency;
@@ -53,7 +53,7 @@ bool equal(const Axis& one, const Axis& other) {
 bool sum(Operation operation) { return operation == Operation::all_reduce; }
 bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
 
-/// Gather along one axis, of `pieces` parts of the data to a block; each message carries `blocks` of them per label.
+/// Time of a gather along one axis, for blocks of bytes / pieces; each message carries `blocks` blocks per label.
 std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_t blocks, int64_t pieces) {
   const int n = axis.size;
   const int64_t x = wire(bytes, blocks, pieces, axis);
@@ -63,7 +63,7 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
     if (n != 2) return std::nullopt;
     return x + axis.latency;
   }
-  // Of another number the last step sends less, which does not wait for all that came before.
+  // For other sizes the last step sends less, and does not wait for all previous messages.
   if (walk == Walk::bruck && !std::has_single_bit(static_cast<unsigned>(n))) return std::nullopt;
   if (walk == Walk::direct) return to_all(x, axis);
   int64_t time = 0;
@@ -73,7 +73,7 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
   return time;
 }
 
-/// All parts go at the same time; the slowest counts. Pieces go one behind the other, held up by the slowest axis.
+/// All parts run at the same time; the slowest counts. Pieces follow each other, limited by the slowest axis.
 std::optional<Closed> by_axes(Operation operation, const HierarchicalPlan& plan, const std::vector<Axis>& axes,
                               int64_t bytes, int64_t pieces) {
   int64_t devices = 1, longest = 0;
@@ -83,31 +83,31 @@ std::optional<Closed> by_axes(Operation operation, const HierarchicalPlan& plan,
     devices *= axis.size;
     exact = exact && alone(axis);
     if (axis.kind != AxisKind::circle) continue;
-    exact = exact && (circle == nullptr || equal(*circle, axis));  // parts of other circles are done apart, and meet
+    exact = exact && (circle == nullptr || equal(*circle, axis));  // parts on unequal circles may share links
     circle = &axis;
   }
   const auto parts = static_cast<int64_t>(plan.parts.size());
   const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
   const int64_t ways = both ? 2 : 1;
-  std::vector<int64_t> carried(axes.size(), 0);  // by the links of an axis, of all pieces and parts
+  std::vector<int64_t> carried(axes.size(), 0);  // per axis: time of its links for all pieces and parts
   for (const PartRoute& part : plan.parts) {
     int64_t time = 0, held = 1, slowest = 0;
     const int64_t turns = sum(operation) ? 2 : 1;
     for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
       const Axis& one = axes[at(*axis)];
-      // Parts that use a port at the same time, or a circle's only way round, send together.
+      // Parts that use a port, or the single direction of a circle, at the same time share it.
       const bool circular = one.kind == AxisKind::circle;
       const int64_t together = !circular ? parts : default_rings(one) == 1 ? ways : 1;
       const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts * pieces);
       if (!step) return std::nullopt;
-      if (pieces > 1) {  // latencies pass beside the pieces behind
+      if (pieces > 1) {  // latencies overlap with the following pieces
         const int64_t sent = *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1);
         slowest = std::max(slowest, sent);
         int64_t& all = carried[at(*axis)];
         all = circular ? all + turns * pieces * sent / ways : std::max(all, turns * pieces * sent);
       }
       if (!circular) exact = exact && parts <= 2;
-      // Across the last axis the gather follows the scatter at once, and meets it on trunks.
+      // Across the last axis the gather directly follows the scatter, and both share trunks.
       const bool meets = turns == 2 && held == 1 && plan.legs[at(*axis)].walk == Walk::direct && crosses(one);
       time += meets ? to_all(wire(bytes, together, devices * parts * pieces, one), one, true) : turns * *step;
       held *= one.size;
@@ -117,7 +117,7 @@ std::optional<Closed> by_axes(Operation operation, const HierarchicalPlan& plan,
   return Closed{std::max(longest, *std::max_element(carried.begin(), carried.end())), exact};
 }
 
-/// Pieces behind one another round one circle, each way: a step takes what all pieces do, or one with its latency.
+/// Pieces follow each other around a circle, each way: a step takes the time of all pieces, or of one plus latency.
 Closed pieces_round(Operation operation, const Axis& axis, int64_t bytes, int64_t pieces) {
   const int64_t steps = (sum(operation) ? 2 : 1) * (axis.size - 1);
   const int64_t message = wire(bytes, 1, axis.size * default_rings(axis) * pieces, axis);
@@ -125,14 +125,14 @@ Closed pieces_round(Operation operation, const Axis& axis, int64_t bytes, int64_
   return {(steps - 1) * step + pieces * message + axis.latency, axis.exact};
 }
 
-/// Bytes over the busiest link of each axis, and the way to the farthest device.
+/// Bytes over the busiest link of each axis, plus the latency to the farthest device.
 Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
   int64_t longest = 0, latency = 0;
   for (const Axis& axis : axes) {
     const int64_t n = axis.size;
-    int64_t hops = n * (n - 1) / 2, pieces = n, far = n - 1;  // line or one way: sum over distances
+    int64_t hops = n * (n - 1) / 2, pieces = n, far = n - 1;  // line or one direction: sum over distances
     if (axis.kind == AxisKind::circle && axis.both_ways) hops = (n / 2) * (n / 2 + 1) / 2, far = n / 2;
-    if (axis.kind == AxisKind::line) hops = (n / 2) * (n - n / 2);  // over its middle
+    if (axis.kind == AxisKind::line) hops = (n / 2) * (n - n / 2);  // across its middle link
     if (axis.kind == AxisKind::port) hops = n - 1, far = 1;
     if (axis.kind == AxisKind::full) hops = 1, far = 1;
     const bool beyond = crosses(axis);
@@ -142,14 +142,14 @@ Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
   return {longest + latency, false};
 }
 
-/// Parts begin with an axis each and go round all of them in turn: circles of one size are never shared, and the
-/// longest one is busy all the time.
+/// Each part starts with a different axis and goes around all axes in turn: circles of equal size are never shared;
+/// otherwise the longest circle is always busy.
 Closed exchange_on_torus(const std::vector<Axis>& axes, int64_t bytes) {
   const auto parts = static_cast<int64_t>(axes.size());
   int64_t whole = 0, longest = 0;
   bool exact = true;
   for (const Axis& axis : axes) {
-    // Halves of a part go the longer way in opposite directions; a circle of two has one.
+    // Halves of a part take opposite directions over the longest distance; a circle of two has one direction.
     const int64_t n = axis.size, far = axis.both_ways ? n / 2 : n - 1,
                   less = axis.both_ways && n > 2 ? n - far - 1 : far;
     int64_t moved = 0;
@@ -202,10 +202,10 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
   return Closed{time, exact};
 }
 
-/// Latency between the members that are farthest from each other.
+/// Latency between the members that are farthest apart.
 int64_t farthest(const Axis& axis) { return load_of(axis, {{0, axis.size - 1}}).latency; }
 
-/// A broadcast's tree, step after step; of its ports each sends one message at a time.
+/// Time of a broadcast tree over trunks, step by step; each port sends one message at a time.
 int64_t tree_over_trunks(const Axis& axis, int root, int64_t message) {
   const int n = axis.size;
   int64_t time = 0;
@@ -326,13 +326,13 @@ std::optional<Closed> spread_over(Operation operation, const Choice& choice, con
   }
   if (choice.algorithm == "halving-doubling") return halving_over(operation, axes, bytes);
   if (choice.algorithm == "direct" && own) return Closed{direct_over(operation, axes, bytes), true};
-  // As many rings as members of a node, which is what a switch of the first dimension joins.
+  // As many rings as members of a node, which a switch of the first dimension connects.
   const bool nodes = axes.size() == 2 && axes[0].dimension == 0 && own_links({axes[0]});
   if (choice.algorithm != "ring" || !nodes || (choice.rings > 0 && choice.rings != axes[0].size)) return std::nullopt;
   if (own) return Closed{rings_through(operation, axes[0], axes[1], bytes), true};
-  const bool many = axes[0].size * axes[1].size > 1024;  // of fewer every message is taken
+  const bool many = axes[0].size * axes[1].size > 1024;  // smaller groups are simulated
   if (!many || !axes[1].exact || axes[1].trunks.leaf.empty()) return std::nullopt;
-  // Each ring has separate trunks, which take longer to reach: added, though some of it is hidden behind bytes.
+  // Each ring has separate trunks with a longer latency: the whole latency is added, although bytes hide a part.
   const int turns = sum(operation) ? 2 : 1;
   const int64_t more = latency_round(axes[1], turns) - turns * (axes[1].size - 1) * axes[1].latency;
   return Closed{rings_through(operation, axes[0], axes[1], bytes) + more, false};
@@ -362,12 +362,12 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
   if (choice.algorithm == "halving-doubling" && std::has_single_bit(static_cast<unsigned>(n)))
     time = gather(Walk::halving, axis, bytes, 1, n);
   if (!time) return std::nullopt;
-  // Round a ring one message of a switch crosses each way at a time.
+  // In a ring one message at a time crosses a switch in each direction.
   const bool exact = choice.algorithm == "ring" ? axis.exact : alone(axis);
   if (!sum(operation)) return Closed{*time, exact};
   if (choice.algorithm == "direct" && axis.kind == AxisKind::port)
     return Closed{to_all(wire(bytes, 1, n, axis), axis, true), exact};
-  // Round a ring the gather begins where the scatter ended: hops over trunks are those of one way on.
+  // In a ring the gather starts where the scatter ended: hops over trunks are those of one continuous path.
   const bool on = choice.algorithm == "ring" && !axis.trunks.leaf.empty();
   return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), exact};
 }

@@ -13,7 +13,7 @@ namespace tilesim::cluster {
 /// The algorithm of a collective and its parameters.
 struct Choice {
   std::string algorithm = "auto";  ///< ring, tree, halving-doubling, bruck, direct, torus, hierarchical
-  int rings = 0;                   ///< directed rings; 0: both directions if links have both
+  int rings = 0;                   ///< directed rings; 0: one per direction of the links
   int pieces = 0;  ///< for trees, broadcasts, hierarchical; 0: chosen by bytes, rate and latency, for hierarchical
   int root = 0;
   bool operator==(const Choice&) const = default;
@@ -21,17 +21,17 @@ struct Choice {
 
 struct Closed {
   std::int64_t picoseconds = 0;
-  bool exact = true;  ///< no link is shared: the time equals that of `chunks`; else an estimate by loads and latencies
+  bool exact = true;  ///< no link is shared: the time equals that of `chunks`; otherwise an estimate
 };
 
-/// Empty if the algorithm has no formula on these axes.
+/// Empty if there is no formula for the algorithm on these axes.
 std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
                                   std::int64_t bytes);
 
 /// Whether devices form a torus: every axis is a ring.
 bool circles(const std::vector<Axis>& axes);
 
-/// Directed rings on an axis, as steps between neighbours: 1, n - 1, then others without common divisor.
+/// Directed rings on an axis, as steps between adjacent ring members: 1, n - 1, then others coprime to n.
 std::vector<int> ring_strides(int devices, int rings);
 int default_rings(const Axis& axis);
 int pieces_for(const Choice& choice, int hops, std::int64_t bytes, std::int64_t bytes_per_second, std::int64_t latency);

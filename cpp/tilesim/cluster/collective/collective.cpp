@@ -41,7 +41,7 @@ void check(const Network& network, Request& request) {
   const std::string& name = request.choice.algorithm;
   if (!request.custom && std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
     throw UserError({"unknown algorithm", "algorithm", name, join(algorithms), nearest(name, algorithms)});
-  // Only the order of pairs, of a root and of own algorithms means something.
+  // Only pairs, a root and custom algorithms depend on the order of devices.
   if (!request.custom && request.operation <= Operation::all_to_all) request.places = sorted;
   if (request.custom && request.custom->devices != static_cast<int>(request.places.size()))
     throw UserError({"the algorithm is for another number of devices",
@@ -58,14 +58,14 @@ Prepared prepared_of(const Network& network, Request& request, const std::option
   return prepare(*request.custom, network, request.places, shared);
 }
 
-/// What was found of a request, of which others of devices that lie alike have the same.
+/// The result for a request, reused for equivalent groups of devices.
 struct Seen {
   Request asked;
   Choice choice;
   std::optional<CollectiveTime> time;
-  std::optional<Prepared> prepared;  ///< none: it needs no messages
+  std::optional<Prepared> prepared;  ///< empty: it needs no messages
 };
-constexpr std::size_t most_seen = 16;  ///< that are looked through for each request
+constexpr std::size_t most_seen = 16;  ///< limit on results searched for each request
 
 Seen look(const Network& network, Request request, Model model) {
   Seen seen{request, {}, {}, {}};
@@ -81,7 +81,7 @@ Seen look(const Network& network, Request request, Model model) {
   return seen;
 }
 
-/// Whether a request is the other one of devices that lie alike.
+/// Whether both requests are equal, on equivalent groups of devices.
 bool again(const Network& network, const Request& one, const Request& other) {
   return !one.custom && !other.custom && one.operation == other.operation && one.bytes == other.bytes &&
          one.choice == other.choice && one.pairs == other.pairs && one.start == other.start &&
@@ -100,9 +100,9 @@ Model model_of(const std::string& name) {
 
 namespace {
 
-/// What is timed together, message by message.
+/// Requests that are simulated together.
 struct Together {
-  std::vector<std::size_t> numbers;  ///< of their requests
+  std::vector<std::size_t> numbers;  ///< indices of the requests
   std::vector<Prepared> prepared;
 };
 

@@ -1,4 +1,4 @@
-// Collectives on a network: selects the algorithm and the model and returns when they end.
+// Collectives on a network: selects algorithm and model, and returns the end times.
 #pragma once
 
 #include <optional>
@@ -22,16 +22,16 @@ struct Request {
   std::vector<int> places;  ///< devices by position
   Choice choice;
   std::vector<std::pair<int, int>> pairs;  ///< for permute_devices, as positions
-  std::optional<Schedule> custom;          ///< the user's algorithm
+  std::optional<Schedule> custom;          ///< user-defined algorithm
   std::int64_t start = 0;                  ///< in picoseconds
 };
 
 struct Answer {
   std::int64_t picoseconds = 0;  ///< time until the last device finishes
   std::string algorithm, model;  ///< `model` is "chunks" if `closed` has no formula
-  bool exact = true;             ///< closed: the time equals that of `chunks`, as no link is shared
+  bool exact = true;             ///< closed: the time equals that of `chunks`, since no link is shared
   int classes = 1;               ///< number of simulated timelines; closed: 1
-  int pieces = 0;                ///< requested or chosen; 0: the algorithm's default
+  int pieces = 0;                ///< requested or chosen number; 0: the algorithm's default
 };
 
 struct Answers {
@@ -47,14 +47,14 @@ std::optional<Answers> price(const Network& network, std::vector<Request> reques
 /// The candidates of "auto" for a single request under `closed`, each with its time.
 std::vector<Answer> tried_of(const Network& network, Request request);
 
-/// Links that a request's messages use, and the seconds per byte of the request on each; lanes of a link are summed.
+/// Links that a request's messages use, and seconds per byte of the request on each, over all lanes of a link.
 struct LinkLoads {
   std::vector<int> links;  ///< ascending
   std::vector<double> seconds;
 };
 
-/// Seconds per byte of the busiest link, for one request alone and for all together. Empty if no two requests share a
-/// link.
+/// Seconds per byte of the busiest link, for the busiest single request and for all together. Empty if no two requests
+/// share a link.
 struct Busiest { double alone = 0, together = 0; };
 std::optional<Busiest> busiest_of(const Network& network, std::vector<Request> requests);
 

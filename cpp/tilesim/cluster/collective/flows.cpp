@@ -1,4 +1,4 @@
-// Times of messages that share links max-min fairly, from when they are ready; one at a time per source and target.
+// Times of messages that share links max-min fairly once they are ready; one at a time per source and target.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,7 @@ struct Flow {
   int message, copy;
   double left;           ///< bytes
   double rate = 0;       ///< bytes per second
-  double before = 0;     ///< the rate until now; where it stays, so does the end
+  double before = 0;     ///< the previous rate; if unchanged, so is the end
   std::int64_t end = 0;  ///< at this rate
 };
 
@@ -82,7 +82,7 @@ class Flows {
     return at(static_cast<std::int64_t>(job.kind_of_message[at(flow.message)]) * job.copies + flow.copy);
   }
 
-  /// The next message from that source to that target goes.
+  /// Starts the next message from the same source to the same target.
   void leave(const Flow& flow) {
     const std::pair key{flow.job, channel(flow)};
     const auto found = behind_.find(key);
@@ -95,7 +95,7 @@ class Flows {
     if (found->second.empty()) behind_.erase(found);
   }
 
-  /// Those that are ready; what has no links arrives at once, which may make others ready at the same time.
+  /// Starts the ready messages; those without links arrive at once, and may make others ready at the same time.
   void begin(std::int64_t now) {
     while (!ready_.empty() && ready_.begin()->first == now) {
       auto flows = std::move(ready_.begin()->second);
@@ -138,8 +138,8 @@ class Flows {
     for (int i = way.begin; i < way.end; ++i) action(jobs_[flow.job].links[at(i)]);
   }
 
-  /// Fills the narrowest links first: their flows get an equal share, and take it from their other links. A link of
-  /// several lanes is as wide as all of them, but no flow wider than one.
+  /// Water filling: flows of the narrowest link get an equal share of it, which is taken from their other links. A link
+  /// of several lanes has the rate of all of them, but a flow at most the rate of one.
   void set_rates(std::int64_t now) {
     used_.clear();
     for (Flow& flow : active_) {
@@ -194,7 +194,7 @@ class Flows {
   std::vector<std::vector<std::int64_t>> latest_;
   std::map<std::int64_t, std::vector<Flow>> ready_;
   std::vector<Flow> active_;
-  /// Of a collective one message at a time goes from a source to a target; the others by when they were ready, step.
+  /// A collective sends one message at a time per source and target; others wait in order of ready time and step.
   std::vector<std::vector<char>> busy_;
   std::map<std::pair<std::size_t, std::size_t>, std::map<std::pair<std::int64_t, int>, Flow>> behind_;
   Times times_;

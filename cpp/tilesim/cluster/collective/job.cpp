@@ -1,4 +1,4 @@
-// Routes of a program's messages, and the devices that one device represents.
+// Routes of a program's messages, and translations by which one device represents others.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// An axis of a network: a dimension, or one of a grid's.
+/// An axis of a network: a dimension, or one axis of a grid.
 struct Way { int dimension, stride, size; };
 
 std::vector<Way> ways_of(const Network& network) {
@@ -63,7 +63,7 @@ Turns::Turns(const Template& program, const Network& network, const std::vector<
   if (!shared && !apart(program, places)) forget();
 }
 
-/// Whether members have their places along an axis in the order of their positions, whatever their other coordinates.
+/// Whether the members' positions along an axis follow their numbers, independently of their other coordinates.
 bool Turns::turns(const Turn& turn, const std::vector<int>& places) const {
   for (int p = 0; p < static_cast<int>(places.size()); ++p) {
     const int more = p / inner_ % turn.count * turn.step;
@@ -73,7 +73,7 @@ bool Turns::turns(const Turn& turn, const std::vector<int>& places) const {
   return static_cast<int>(places.size()) % (inner_ * turn.count) == 0;
 }
 
-/// Whether no message takes a link that an image of it takes.
+/// Whether no message shares a link with an image of it.
 bool Turns::apart(const Template& program, const std::vector<int>& places) const {
   if (inner_ == 1) return true;
   std::set<int> offsets;

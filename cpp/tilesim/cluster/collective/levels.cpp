@@ -1,4 +1,4 @@
-// Closed forms over several axes with separate links: all devices have one timeline, which is followed.
+// Closed forms over several axes with separate links: all devices have the same timeline, and one is simulated.
 #include "tilesim/cluster/collective/levels.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ int64_t one_message(int64_t bytes, int64_t count, int64_t pieces, const Axis& ax
   return picoseconds(bytes, count, pieces, axis.bytes_per_second);
 }
 
-/// A message that takes a link of some axes: when it starts, and what it takes of each.
+/// A message that takes one link on each of some axes.
 class Taken {
  public:
   explicit Taken(int64_t ready) : start_(ready) {}
@@ -38,7 +38,7 @@ class Taken {
     longest_ = std::max(longest_, message);
     latency_ += latency;
   }
-  /// Takes them; when it has arrived.
+  /// Occupies the links and returns the arrival time.
   int64_t arrive() {
     for (int i = 0; i < count_; ++i) *links_[at(i)].first = start_ + links_[at(i)].second;
     return start_ + longest_ + latency_;
@@ -67,13 +67,13 @@ bool own_hops(const std::vector<Axis>& axes) {
 int64_t direct_over(Operation operation, const std::vector<Axis>& axes, int64_t bytes) {
   const int n = members(axes);
   std::vector<int64_t> message;
-  std::vector<std::vector<int64_t>> free;  // of a full axis a link for each displacement
+  std::vector<std::vector<int64_t>> free;  // a full axis has one link per displacement
   for (const Axis& axis : axes) {
     message.push_back(one_message(bytes, 1, n, axis));
     free.emplace_back(axis.kind == AxisKind::full ? at(axis.size) : 1, 0);
   }
   int64_t end = 0;
-  const auto round = [&](bool back) {  // a scatter is the gather backwards, to the devices on the other side
+  const auto round = [&](bool back) {  // a scatter is the gather backwards, in the other direction
     const int64_t ready = end;
     for (int k = 1; k < n; ++k) {
       Taken taken(ready);
@@ -129,7 +129,7 @@ int64_t levels_in_pieces(Operation operation, const std::vector<Axis>& axes, int
 
 namespace {
 
-/// Rings of which each has one message under way, that take the same ports: of a device that stands for all.
+/// Rings that share ports, each with one message in flight, for the device that represents all.
 class Rings {
  public:
   Rings(Operation operation, const Axis& inside, const Axis& between, int64_t bytes)
@@ -149,7 +149,7 @@ class Rings {
     int64_t end = 0;
     while (!queue.empty()) {
       const auto [time, order, ring] = queue.top();
-      if (ring == 0 && again(time)) {  // the same queue, later
+      if (ring == 0 && again(time)) {  // a repeating state was skipped: rebuild the queue
         std::vector<Ready> moved;
         for (int one = 0; one < rings_; ++one)
           if (next_[at(one)] < last_) moved.emplace_back(ready_[at(one)], step(one), one);
@@ -167,21 +167,21 @@ class Rings {
   }
 
  private:
-  /// Hops from the owner of the block: rising where blocks are gathered, falling where they are summed.
+  /// Hops from the owner of the block: ascending in a gather, descending in a sum.
   int64_t hop(int ring) const {
     const int64_t next = next_[at(ring)];
     return next < scattered_ ? hops_ - 1 - next : next - scattered_;
   }
   bool back(int ring) const { return next_[at(ring)] < scattered_; }
   int64_t place(int ring) const { return (ring + hop(ring)) % rings_; }
-  /// Of messages that are ready at the same time the one of the earlier step goes first.
+  /// Order of messages that are ready at the same time: earlier steps first.
   int64_t step(int ring) const {
     const int64_t own = hop(ring) * rings_ + place(ring), length = int64_t{hops_} * rings_;
     return back(ring) ? length - 1 - own : length + own;
   }
 
   int64_t send(int ring, int64_t time) {
-    const auto link = [&](const Axis& axis) {  // of a full axis of three and more one each way
+    const auto link = [&](const Axis& axis) {  // a full axis of three or more has one link per direction
       return axis.kind == AxisKind::full && axis.size > 2 && back(ring) ? 1 : 0;
     };
     Taken taken(time);
@@ -190,7 +190,7 @@ class Rings {
     return taken.arrive();
   }
 
-  /// Whether all is as it was some hops ago, but later; then so many such times are passed over as can be.
+  /// Whether the state equals an earlier one, shifted in time; if so, skips as many such periods as possible.
   bool again(int64_t time) {
     const int64_t first = next_[0], limit = first < scattered_ ? scattered_ : last_;
     const int64_t most = *std::max_element(next_.begin(), next_.end());
@@ -211,7 +211,7 @@ class Rings {
       for (int64_t& free : free_) free += later;
       return true;
     }
-    if (limit != limit_ || ++seen_ >= until_) {  // kept ever longer
+    if (limit != limit_ || ++seen_ >= until_) {  // compare with this state for ever longer
       until_ = limit == limit_ ? 2 * until_ : 1;
       limit_ = limit, kept_ = std::move(now), kept_first_ = first, kept_time_ = time, seen_ = 0;
     }
@@ -221,8 +221,8 @@ class Rings {
   Axis inside_, between_;
   int rings_, hops_;
   int64_t near_ = 0, far_ = 0, scattered_ = 0, last_ = 0;
-  std::vector<int64_t> next_, ready_;  ///< per ring the number of its next message, and when that is ready
-  int64_t free_[4] = {0, 0, 0, 0};     ///< inside: forward, back; between: the same
+  std::vector<int64_t> next_, ready_;  ///< per ring: number of its next message, and its ready time
+  int64_t free_[4] = {0, 0, 0, 0};     ///< free times: inside forward and back, between forward and back
   std::vector<int64_t> kept_;
   int64_t limit_ = -1, kept_first_ = 0, kept_time_ = 0, seen_ = 0, until_ = 1;
 };
@@ -274,7 +274,7 @@ int64_t chain_over(const std::vector<Axis>& axes, int root, int64_t bytes, int64
 
 int64_t root_to_all(const std::vector<Axis>& axes, int root, int64_t bytes) {
   const int n = members(axes);
-  std::vector<std::vector<int64_t>> free;  // links of an axis by where a message is, of a full one by where it goes
+  std::vector<std::vector<int64_t>> free;  // by position of the message; of a full axis by its target
   int stride = 1;
   for (const Axis& axis : axes) {
     free.emplace_back(at(axis.kind == AxisKind::full ? stride * axis.size : stride), 0);

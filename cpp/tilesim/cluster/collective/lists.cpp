@@ -18,14 +18,14 @@ const std::vector<std::string>& names() {
   return all;
 }
 
-/// Parents of the in-order binary tree over 1 ... n: a node's height is the number of zeros behind its last one.
+/// Parents in the in-order binary tree over 1 ... n: a node's height is its number of trailing zero bits.
 std::vector<int> parents_of(int n) {
   std::vector<int> parents(at(n), -1);
   for (int x = 1; x <= n; ++x) {
     const int bit = x & -x, without = x ^ bit;
     const int up = without | (bit << 1);
     const int parent = up <= n ? up : without;
-    parents[at(x - 1)] = parent - 1;  // 0 - 1: the root
+    parents[at(x - 1)] = parent - 1;  // -1: the root
   }
   return parents;
 }
@@ -90,7 +90,7 @@ Schedule tree_reduce(int n, int pieces) {
   for (int tree = 0; tree < 2; ++tree) {
     for (int i = 0; i < n; ++i) {
       if (parents[at(i)] < 0) continue;
-      // The second tree is the first moved by one: what is a leaf here is none there.
+      // The second tree is the first one shifted by one: a leaf of one tree is an inner node of the other.
       const int child = (i + tree) % n, parent = (parents[at(i)] + tree) % n, depth = depths[at(i)];
       for (int q = 0; q < pieces; ++q) {
         const int slot = tree * pieces + q;

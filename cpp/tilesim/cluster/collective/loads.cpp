@@ -1,4 +1,4 @@
-// Loads that collectives put on links: the sum over the routes of all their messages.
+// Loads of collectives on links: sums over the routes of all messages.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -14,10 +14,10 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// Of more ways a sample is taken, spread over the distances, which stands for all.
+/// Limit on routes; beyond it a sample of distances, spread evenly, represents all.
 constexpr std::int64_t most_ways = std::int64_t{1} << 20;
 
-/// Chunks on each link, of one request after another.
+/// Chunks on each link, for one request after another.
 class Counts {
  public:
   explicit Counts(const Network& network) : network_(network), chunks_(network.links().size(), 0.0) {}
@@ -31,7 +31,7 @@ class Counts {
     if (chunks_[at(link)] == 0) touched_.push_back(link);
     chunks_[at(link)] += chunks;
   }
-  /// The links in their order; what was counted is forgotten.
+  /// The links in ascending order with their loads; resets the counts.
   LinkLoads take(std::int64_t pieces) {
     std::sort(touched_.begin(), touched_.end());
     LinkLoads found;
@@ -62,7 +62,7 @@ void count(Counts& counts, const Schedule& schedule, const std::vector<int>& pla
 
 using Offsets = std::vector<std::pair<int, double>>;
 
-/// Ports that are alike from every member: each once per member, by the ways of the first one.
+/// If all members have equivalent ports: counts each port once per member, by the routes of the first member.
 void count_alike(Counts& counts, const Group& group, const Offsets& offsets, const std::vector<int>& places) {
   struct Port {
     int offset = 0;
@@ -103,7 +103,7 @@ void count(Counts& counts, const Template& program, const std::vector<int>& plac
   const auto all = static_cast<std::int64_t>(offsets.size()), copies = static_cast<std::int64_t>(places.size());
   const std::int64_t taken = std::min(all, std::max<std::int64_t>(1, most_ways / copies));
   std::int64_t step = 1;
-  if (taken < all)  // steps of the golden section, without common divisor, lie evenly and follow no axis
+  if (taken < all)  // steps near the golden ratio, coprime to the number, spread evenly and follow no axis
     for (step = all * 618 / 1000; std::gcd(step, all) != 1;) ++step;
   for (std::int64_t i = 0; i < taken; ++i) {
     const auto& [offset, number] = offsets[at(i * step % all)];
@@ -118,12 +118,12 @@ void count(Counts& counts, const Template& program, const std::vector<int>& plac
 
 namespace {
 
-/// Loads of which an image's is the same: of links by name.
+/// Loads that are equal for all images of a link, counted per class of links.
 class Turned {
  public:
   explicit Turned(const Network& network) : counts_(network), known_(network.links().size(), -1) {}
 
-  /// Whether its images are few enough ways; else nothing is counted.
+  /// Adds a program if its images have few enough routes; otherwise counts nothing and returns false.
   bool add(const Template& program, const std::vector<int>& places, const Turns& turns) {
     std::map<int, double> chunks;
     for (const auto& message : program.messages)
@@ -166,7 +166,7 @@ double most(const LinkLoads& loads) {
   return loads.seconds.empty() ? 0 : *std::max_element(loads.seconds.begin(), loads.seconds.end());
 }
 
-/// Of all requests, where they turn together.
+/// Loads of all requests if they have the same translations.
 std::optional<std::vector<LinkLoads>> turned_loads(const Network& network, const std::vector<Made>& made,
                                                    const std::vector<Request>& requests) {
   Turned turned(network);

@@ -19,7 +19,7 @@ namespace {
                      {}});
 }
 
-/// Where a group is not a box in its network, its devices are taken as one axis of ports.
+/// The axes; a group that is no box in its network counts as one axis of ports.
 std::vector<Axis> axes_or_line(const Request& request, const std::optional<std::vector<Axis>>& axes) {
   if (axes && !axes->empty()) return *axes;
   return {Axis{AxisKind::port, static_cast<int>(request.places.size()), 1, 0, true, false}};
@@ -56,8 +56,8 @@ Made make_broadcast(const Request& request, const std::vector<Axis>& axes, int n
   return broadcast_ring(n, choice.root, pieces, both);
 }
 
-/// Places inside their node of the members that each node has, of a group in order; one list where no switch joins the
-/// devices of a node.
+/// Positions inside their node of a group's members, by node; a single list if no switch connects the devices of a
+/// node.
 std::vector<std::vector<int>> by_nodes(const Network& network, const std::vector<int>& places) {
   if (network.dimensions().size() < 2 || network.dimensions()[0].grid()) return {places};
   std::vector<std::vector<int>> nodes;
@@ -69,8 +69,8 @@ std::vector<std::vector<int>> by_nodes(const Network& network, const std::vector
   return nodes;
 }
 
-/// By which of its members each ring enters each node: members at the places of the node that has the fewest, and where
-/// no others exist, so that rings of several groups meet at few adapters.
+/// The member by which each ring enters each node: members at the positions of the node with the fewest members, and
+/// others only if these are missing, so that rings of several groups share few adapters.
 std::vector<std::vector<int>> entries_of(const std::vector<std::vector<int>>& nodes, const std::vector<int>& fewest,
                                          int rings) {
   std::vector<std::vector<int>> entries;
@@ -93,8 +93,8 @@ std::vector<std::vector<int>> entries_of(const std::vector<std::vector<int>>& no
   return entries;
 }
 
-/// Rings: through the nodes of a group as many as the fewest members of a node, so that each leaves it by an adapter of
-/// its own; elsewhere by steps between neighbours.
+/// Rings. Through nodes: as many as the smallest number of members in a node, so that each ring leaves a node by a
+/// separate adapter. Otherwise: by steps between adjacent members.
 Made make_rings(const Network& network, const Request& request, const std::vector<Axis>& axes, int n) {
   const std::vector<std::vector<int>> nodes = by_nodes(network, request.places);
   const auto [fewest, most] = std::minmax_element(

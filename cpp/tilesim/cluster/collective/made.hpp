@@ -13,18 +13,18 @@ using Made = std::variant<Template, Schedule>;
 /// The messages of a named algorithm on the axes of its devices (empty: one axis of ports).
 Made make(const Network& network, const Request& request, const std::optional<std::vector<Axis>>& axes);
 
-/// A program that is ready to be timed.
+/// A program ready for timing, and its translations.
 struct Prepared {
   std::shared_ptr<const Program> program;
   Turns turns;
 };
 /// `shared`: images of a message may use the same link.
 Prepared prepare(const Made& made, const Network& network, const std::vector<int>& places, bool shared);
-/// Seconds per byte of the request on the busiest link: a lower bound on the arrival of its last message.
+/// Seconds per byte of the request on the busiest link, which bound the arrival of the last message from below.
 double busiest(const Network& network, const Made& made, const std::vector<int>& places);
 
-/// The same for a request that is checked first: sorts its devices if their order has no meaning, and chooses an
-/// algorithm for "auto".
+/// The same after checking the request: sorts devices if their order has no meaning, and replaces "auto" by an
+/// algorithm.
 Made made_of(const Network& network, Request& request);
 
 }  // namespace tilesim::cluster

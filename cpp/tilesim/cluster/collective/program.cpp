@@ -11,15 +11,15 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// A message touches a slot: it reads it where it is sent, writes it where it arrives.
+/// Access of a message to a slot: it reads at its start and writes at its arrival.
 struct Touch {
   std::int64_t slot;
   int step, message;
   bool writes;
 };
 
-/// Finds who waits for whom: a message that reads a slot waits for all that wrote it in earlier steps. Where many wait
-/// for many, a gate of no length stands between them.
+/// Finds dependences: a message that reads a slot waits for all messages that wrote it in earlier steps. If many wait
+/// for many, an empty gate message is inserted between them.
 class Waiting {
  public:
   Waiting(Program& program, std::vector<Touch>& touches) : program_(program) {

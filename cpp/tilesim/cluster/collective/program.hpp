@@ -1,4 +1,4 @@
-// A collective prepared for timing: its messages, their dependencies and the links that they use.
+// A collective prepared for timing: its messages, their dependences and the links that they use.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tilesim::cluster {
 /// Messages by step; a message starts when all its data have arrived. `copies` devices send each of them.
 struct Program {
   int devices = 1;
-  int copies = 1;                     ///< devices of a template; 1 for a list
+  int copies = 1;                     ///< number of devices of a template; 1 for a list
   std::int64_t pieces = 1;            ///< a chunk is bytes / pieces
   Group group;                        ///< for a template
   std::vector<int> source, target;    ///< positions; in a template `target` is the offset and `source` 0
@@ -32,19 +32,18 @@ struct Program {
 Program compile(const Template& source);
 Program compile(const Schedule& source);
 
-/// Translations of a network that leave it, a group and what its members send as they are, along the first of the axes
-/// that the group spans, whose places it has at even steps: circles all round, ports. `inner` members of one place
-/// along the other axes have one timeline, and the first of them stands for all: no message takes a link that its image
-/// takes
-/// (`shared` allows that), and of messages that meet, the order of the others' places says which goes first.
+/// Translations that leave a network, a group and its messages unchanged. They go along the first of the group's axes
+/// (full circles, or ports), on which positions have equal steps. The `inner` members with equal coordinates on the
+/// other axes have one timeline, and the first one represents all: no message shares a link with its image (unless
+/// `shared`), and the order of positions on the other axes decides which of two contending messages goes first.
 class Turns {
  public:
   Turns() = default;
   Turns(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
   int inner() const { return inner_; }
-  /// The same for devices in equivalent places.
+  /// The same translations for equivalent devices.
   Turns moved(const std::vector<int>& places) const;
-  /// The same id for a link and its images.
+  /// An id that a link shares with its images.
   std::int64_t name(int link) const;
   /// Whether two groups have the same translations.
   bool operator==(const Turns& other) const { return turns_ == other.turns_; }
@@ -69,7 +68,7 @@ using Named = std::map<std::int64_t, int>;
 
 /// A program on devices of a network. Times are in picoseconds.
 struct Job {
-  /// `turns`: one member represents its images; none: each member only itself.
+  /// `turns`: one member represents its images; null: each member only itself.
   Job(std::shared_ptr<const Program> program, const Network& network, std::vector<int> places, std::int64_t bytes,
       std::int64_t start, const Turns* turns = nullptr, Named* named = nullptr);
 
@@ -81,9 +80,9 @@ struct Job {
   struct Way {
     int begin = 0, end = 0;    ///< range in `links`
     std::int64_t latency = 0;  ///< sum over the links
-    int next = 0;              ///< copy that belongs to the receiver
+    int next = 0;              ///< copy of the receiver
   };
-  std::vector<int> kind_of_message;  ///< messages of one kind have the same routes
+  std::vector<int> kind_of_message;  ///< messages of one kind have equal routes
   std::vector<Way> ways;
   std::vector<int> links;
   const Way& way(int message, int copy) const {
@@ -102,7 +101,7 @@ struct Times {
   std::int64_t messages = 0;
 };
 Times time_by_chunks(const Network& network, const std::vector<Job>& jobs);
-/// Times on a network with faults, with the message order of the same jobs on the network without faults.
+/// Times on a network with faults, in the message order of the same jobs on the network without faults.
 Times time_by_chunks(const Network& network, const std::vector<Job>& jobs, const std::vector<Job>& healthy);
 Times time_by_flows(const Network& network, const std::vector<Job>& jobs);
 

@@ -1,4 +1,4 @@
-// Schedules of collectives: a list of transfers or, if all devices behave alike, a template of what one device sends.
+// Schedules of collectives: a list of transfers or, if all devices behave alike, a template of one device's messages.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ enum class Operation : std::uint8_t {
 Operation operation_of(std::string_view name);
 std::string name_of(Operation operation);
 
-/// In a step a device reads data from before the step. All data from one device to another in a step form one message.
-/// `source == target` is a copy within a device, which takes no time.
+/// In each step devices read data from before the step. All data between two devices in a step are one message. `source
+/// == target` is a copy within a device, which takes no time.
 struct Transfer {
   int step = 0, source = 0, target = 0;
   int from = 0, into = 0;  ///< slots of source and target
-  bool combine = false;    ///< adds to the slot; else replaces it
+  bool combine = false;    ///< adds to the slot; otherwise replaces it
 };
 
 /// A collective of `devices` positions with data split into chunks of bytes / pieces.
@@ -37,13 +37,13 @@ struct Schedule {
   int devices = 1, slots = 1;
   std::int64_t pieces = 1;
   std::vector<Transfer> transfers;
-  /// Per device and slot: the value at the start, and the value required at the end; -1: none.
+  /// Per device and slot: number of the value at the start, and of the value required at the end; -1: none.
   std::vector<int> initial, wanted;
   bool summed() const { return operation == Operation::all_reduce || operation == Operation::reduce_scatter; }
 };
 
-/// A schedule that is the same for every device: position 0 sends these; position d sends them shifted by d, labels
-/// too.
+/// A schedule that is the same for every device: position 0 sends these messages; position d sends them shifted by d,
+/// with shifted labels.
 struct Template {
   struct Sent {
     int step = 0, offset = 0;
@@ -67,23 +67,23 @@ struct Leg {
   int size = 1;
   Walk walk = Walk::direct;
 };
-/// A part of the data: the order of the axes along which it is scattered, and the step of ring walks per axis (1: to
-/// the next device, size - 1: to the previous one; others skip).
+/// A part of the data: order of the axes along which it is scattered, and step of ring walks per axis (1: to the next
+/// device, size - 1: to the previous one; others skip devices).
 struct PartRoute { std::vector<int> order, strides; };
 
-/// all_reduce, all_gather, reduce_scatter over axes. With several `pieces`, each follows the previous one, so that they
-/// use different axes at the same time.
+/// all_reduce, all_gather, reduce_scatter over axes. With several `pieces`, each piece follows the previous one, so
+/// that they use different axes at the same time.
 Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<PartRoute>& parts, int pieces = 1);
 /// Direct messages from every member to every other one, by position on each axis.
 Template spread_direct(Operation operation, const Group& group);
-/// The same on flat rings through `nodes` of `inside` members each, with as many rings as members per node: each visits
-/// all members of a node before the next node, which it enters by a separate member.
+/// The same on flat rings through `nodes` of `inside` members each, with as many rings as members per node: each ring
+/// visits all members of a node before the next node, which each ring enters by a different member.
 Template flat_rings(Operation operation, int inside, int nodes);
 /// Such rings through nodes of different sizes; ring r enters node i by its member `entries[i][r]`.
 Schedule flat_rings(Operation operation, const std::vector<int>& members, const std::vector<std::vector<int>>& entries);
-/// all_to_all: every message straight to its target; round a ring; in log2 n steps; axis by axis; on a torus a part of
-/// the data for each axis that it begins with, from neighbour to neighbour round the circle of each axis in turn; of
-/// even circles half of a part that goes half round goes either way.
+/// all_to_all: directly to the target; around a ring; in log2 n steps; axis by axis; on a torus. On a torus one part of
+/// the data starts with each axis, and goes from device to device around the circles of all axes in turn; data for the
+/// opposite device of an even circle are split between both directions.
 Template exchange_direct(const Group& group);
 Template exchange_ring(int devices, bool both_ways);
 Template exchange_bruck(int devices);
@@ -95,7 +95,7 @@ Schedule expand(const Template& program);
 
 /// Double binary tree with each half of the data in `pieces` parts.
 Schedule tree_reduce(int devices, int pieces);
-/// Devices beyond the largest power of two first send all data to a partner, and receive the result from it.
+/// Devices beyond the largest power of two first send all data to a partner, and finally receive the result from it.
 Schedule folded_halving(int devices);
 Schedule broadcast_tree(int devices, int root);
 Schedule broadcast_ring(int devices, int root, int pieces, bool both_ways);
@@ -103,11 +103,11 @@ Schedule broadcast_direct(int devices, int root);
 /// Pairs (source, target); a repeated target is an error.
 Schedule permute(int devices, const std::vector<std::pair<int, int>>& pairs);
 
-/// Fills `initial` and `wanted` where chunk c of reduce_scatter and all_gather belongs to device c mod n (`blocks`
-/// false) or to c / (chunks / n), and chunk c of all_to_all goes from c / n to c mod n.
+/// Fills `initial` and `wanted`. Chunk c of reduce_scatter and all_gather belongs to device c mod n (`blocks` false) or
+/// c / (chunks / n); chunk c of all_to_all goes from c / n to c mod n.
 void state_meaning(Schedule& schedule, bool blocks, int root = 0);
 
-/// Executes the schedule on sets of contributions. UserError if one is counted twice, a missing chunk is sent, or a
+/// Executes the schedule on sets of contributions. Throws UserError if one counts twice, a missing chunk is sent, or a
 /// value is missing at the end; exact up to about 10^8 bits of sets, beyond that by sums of random numbers.
 void check_on_sets(const Schedule& schedule);
 

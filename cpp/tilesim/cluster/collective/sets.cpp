@@ -10,8 +10,8 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// What lies in the slots: a value each, and who contributed to it. A set is its bits, or, where those are too many,
-/// the sum of a number per device that repeats itself nowhere: a contribution twice then changes the sum.
+/// Contents of the slots: a value each, and the set of its contributors. A set is a bit per device or, if that needs
+/// too much memory, the sum of a random number per device: a repeated contribution then changes the sum.
 class Contents {
  public:
   explicit Contents(const Schedule& schedule) : schedule_(schedule) {

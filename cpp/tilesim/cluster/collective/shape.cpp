@@ -23,7 +23,7 @@ Trunks trunks_of(const Dimension& dimension, const std::vector<int>& members) {
   return trunks;
 }
 
-/// Of a dimension without separate axes: the port of a device.
+/// The axis of a dimension without separate axes: one port per device.
 Axis port_axis(const Network& network, int number, const std::vector<int>& members, int inside) {
   const Dimension& dimension = network.dimensions()[at(number)];
   Axis axis{
@@ -33,7 +33,7 @@ Axis port_axis(const Network& network, int number, const std::vector<int>& membe
     axis.trunks = trunks_of(dimension, members);
   }
   if (dimension.kind == DimensionKind::dragonfly) {
-    // Two links between hosts of a router, one more inside a group of routers, up to three more between groups.
+    // Latency: two links between hosts of a router, three within a group of routers, up to five between groups.
     const auto hosts = static_cast<int>(dimension.sizes[0]);
     const int group = hosts * static_cast<int>(dimension.sizes[1]);
     axis.exact = members.front() / hosts == members.back() / hosts;
@@ -79,7 +79,7 @@ std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vect
     int stride = network.stride(number);
     std::vector<std::int64_t> sizes = dimension.sizes;
     if (!dimension.grid()) sizes = {dimension.size()};
-    const std::int64_t inside = product;  // members of the dimensions before this one
+    const std::int64_t inside = product;  // number of members in the previous dimensions
     for (const std::int64_t wide : sizes) {
       const int size = static_cast<int>(wide);
       std::set<int> seen;
@@ -90,7 +90,7 @@ std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vect
       if (dimension.grid()) {
         auto axis = grid_axis(dimension, size, members);
         if (!axis) return std::nullopt;
-        if (dimension.rails > 0 && inside > dimension.rails) {  // several devices have the links of one position
+        if (dimension.rails > 0 && inside > dimension.rails) {  // several devices share the links of one position
           axis->bytes_per_second = std::max<std::int64_t>(1, axis->bytes_per_second * dimension.rails / inside);
           axis->exact = false;
         }

@@ -1,4 +1,4 @@
-// The axes, inner first, that the devices of a collective form. Closed forms take them as their input.
+// The axes, inner first, that the devices of a collective form; input of the closed forms.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace tilesim::cluster {
 
 enum class AxisKind : std::uint8_t { circle, line, port, full };
 
-/// Links between switches of a fat tree: the group of each member (ascending), and messages at a time.
+/// Links between switches of a fat tree: the group of each member (ascending), and number of concurrent messages.
 struct Trunks {
   std::vector<int> leaf, pod;  ///< empty: all members are below one switch
   int leaf_lanes = 1, pod_lanes = 1;
@@ -29,7 +29,7 @@ struct Axis {
   AxisKind kind = AxisKind::port;
   int size = 1;
   std::int64_t bytes_per_second = 0;  ///< of a link, or of one device's share of a port
-  std::int64_t latency = 0;           ///< between adjacent members; for ports between any two, without trunks
+  std::int64_t latency = 0;           ///< between adjacent members; for ports between any two members, without trunks
   bool both_ways = true;
   bool exact = true;
   int dimension = 0;  ///< index of its dimension in the network
@@ -37,8 +37,8 @@ struct Axis {
   Routers routers = {};
 };
 
-/// Axes with several members of a sorted set of devices; empty if they do not form a box in the network, or the network
-/// is a graph. Ignores faults.
+/// Axes with several members of a sorted set of devices. Empty if the devices do not form a box in the network, or if
+/// the network is a graph. Ignores faults.
 std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places);
 
 }  // namespace tilesim::cluster

@@ -15,7 +15,7 @@ struct Step {
   std::vector<int> labels;  ///< relative to the sender
 };
 
-/// Who sends whose block to whom so that all have all; device 0's part.
+/// Messages of a gather along one leg, sent by device 0.
 std::vector<Step> gather(const Leg& leg, int stride) {
   const int n = leg.size;
   std::vector<Step> steps;
@@ -23,7 +23,7 @@ std::vector<Step> gather(const Leg& leg, int stride) {
     for (int t = 0; t + 1 < n; ++t)
       steps.push_back({t, stride % n, {static_cast<int>((n - static_cast<std::int64_t>(t) * stride % n) % n)}});
   } else if (leg.walk == Walk::direct) {
-    for (int k = 1; k < n; ++k) steps.push_back({k - 1, k, {0}});  // nobody is sent to by two at a time
+    for (int k = 1; k < n; ++k) steps.push_back({k - 1, k, {0}});  // no device receives from two at a time
   } else {
     int t = 0;
     for (int distance = 1; distance < n; distance *= 2, ++t) {
@@ -42,11 +42,11 @@ int steps_of(const Leg& leg) {
   return count;
 }
 
-/// Adds a part's gather over all axes, the last of its order first.
+/// Adds a part's gather over all axes, the last axis of its order first.
 void gather_part(const std::vector<Leg>& legs, const PartRoute& part, int base, std::vector<Template::Sent>& out) {
   std::vector<int> strides(legs.size(), 1);
   for (std::size_t a = 1; a < legs.size(); ++a) strides[a] = strides[a - 1] * legs[a - 1].size;
-  std::vector<int> held{0};  // labels that device 0 has for its own coordinate on the axes to come
+  std::vector<int> held{0};  // labels that device 0 holds, with its own coordinate on later axes
   int start = 0;
   for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
     const Leg& leg = legs[at(*axis)];
@@ -67,7 +67,7 @@ void gather_part(const std::vector<Leg>& legs, const PartRoute& part, int base, 
   }
 }
 
-/// Messages of one step to one target are one message.
+/// Joins the messages of one step to one target.
 void join_messages(std::vector<Template::Sent>& messages) {
   std::stable_sort(messages.begin(), messages.end(), [](const auto& a, const auto& b) {
     return std::tie(a.step, a.offset, a.combine) < std::tie(b.step, b.offset, b.combine);
@@ -118,7 +118,7 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
   for (int p = 0; p < program.parts; ++p) {
     const PartRoute& part = parts[at(p) % parts.size()];
     gather_part(legs, part, p * n, gathered);
-    // A scatter is a gather backwards in time; round a ring the other way, so that it goes the same way in the end.
+    // A scatter is a gather backwards in time; on a ring in the other direction, so that it ends in the same direction.
     PartRoute back = part;
     for (std::size_t a = 0; a < legs.size(); ++a) back.strides[a] = (legs[a].size - part.strides[a]) % legs[a].size;
     if (operation != Operation::all_gather) gather_part(legs, back, p * n, scattered);
@@ -128,7 +128,7 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
     for (auto& message : gathered) message.step += length;
   if (operation != Operation::reduce_scatter)
     program.messages.insert(program.messages.end(), gathered.begin(), gathered.end());
-  for (auto& message : program.messages)  // steps of pieces lie behind one another; what is ready sooner goes sooner
+  for (auto& message : program.messages)  // steps of pieces follow each other; pieces that are ready earlier go first
     message.step += message.labels[0] / n / static_cast<int>(parts.size()) * 2 * length;
   join_messages(program.messages);
   return program;
@@ -158,8 +158,8 @@ Template flat_rings(Operation operation, int inside, int nodes) {
   program.parts = inside;
   const int n = inside * nodes;
   program.pieces = static_cast<std::int64_t>(n) * inside;
-  // Part p of a block goes on the ring on which its owner is the p-th of its node: as all devices do. Messages of two
-  // rings have steps apart, since none waits for another's.
+  // Part p of a block goes on the ring on which its owner is member p of its node, for all devices alike. Messages of
+  // different rings have different steps, since none waits for the other.
   std::vector<Template::Sent> gathered;
   for (int t = 0; t + 1 < n; ++t)
     for (int p = 0; p < inside; ++p) {
@@ -195,7 +195,7 @@ Template exchange_ring(int n, bool both_ways) {
   program.group.axes = {{n, false}};
   program.coordinates = 2;
   program.pieces = n;
-  const int far = both_ways ? n / 2 : n - 1;  // the farthest that goes forward
+  const int far = both_ways ? n / 2 : n - 1;  // the largest distance in forward direction
   for (int s = 0; s < n - 1; ++s) {
     Template::Sent up{s, 1, false, {}}, down{s, n - 1, false, {}};
     for (int r = s + 1; r <= far; ++r) up.labels.push_back((n - s) % n * n + (r - s));
@@ -237,7 +237,7 @@ Template exchange_by_axes(const Group& group) {
   for (const Group::Axis& axis : group.axes) {
     for (int c = 1; c < axis.size; ++c, ++step) {
       Template::Sent sent{step, c * stride, false, {}};
-      // The axes before this one are done: of them all sources, the own target; of those behind it the reverse.
+      // Earlier axes are done: labels have all their sources and this device's target; later axes: the reverse.
       for (int source = 0; source < stride; ++source)
         for (int target = 0; target < n / (stride * axis.size); ++target)
           sent.labels.push_back(source * n + target * stride * axis.size + c * stride);
@@ -271,13 +271,13 @@ Template exchange_torus(const std::vector<int>& sizes, const std::vector<bool>& 
   };
   for (int part = 0; part < program.parts; ++part) {
     const int begin = part % count, turned = part / count;
-    std::vector<int> sources{0};  // axes that are done have all sources and the own target, those to come the reverse
+    std::vector<int> sources{0};  // finished axes: all sources, own target; later axes: own source, all targets
     for (int turn = 0, step = 0; turn < count; ++turn) {
       const int axis = (begin + turn) % count, size = sizes[at(axis)], stride = strides[at(axis)];
       const int far = both_ways[at(axis)] ? size / 2 : size - 1, less = size - far - 1;
       std::vector<int> targets{0};
       for (int later = turn + 1; later < count; ++later) targets = along(targets, (begin + later) % count);
-      const auto send = [&](int s, int last, int way) {  // what comes from s behind and has further to go
+      const auto send = [&](int s, int last, int way) {  // sends data from the source s steps back that must go further
         Template::Sent sent{(step + s) * count + begin, (way + size) % size * stride, false, {}};
         for (int r = s + 1; r <= last; ++r)
           for (const int source : sources)

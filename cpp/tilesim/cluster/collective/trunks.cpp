@@ -13,13 +13,13 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// Switches between two members beyond the first level.
+/// Number of switch levels above the first one on the route between two members.
 int climbed(const Trunks& trunks, int a, int b) {
   if (trunks.leaf.empty() || trunks.leaf[at(a)] == trunks.leaf[at(b)]) return 0;
   return !trunks.pod.empty() && trunks.pod[at(a)] != trunks.pod[at(b)] ? 2 : 1;
 }
 
-/// Most messages that cross from a group to others, or into it.
+/// The largest number of messages that leave or enter one group.
 int most_crossing(const std::vector<int>& group, const std::vector<std::pair<int, int>>& messages) {
   if (group.empty()) return 0;
   std::vector<int> out(at(group.back()) + 1, 0), in = out;
@@ -31,7 +31,7 @@ int most_crossing(const std::vector<int>& group, const std::vector<std::pair<int
   return most;
 }
 
-/// Links of one axis, in times of a message: ports out and in, then trunks or links of routers.
+/// Links of one axis, in units of a message's time: ports out and in, then trunks or router links.
 class Links {
  public:
   explicit Links(const Axis& axis) : axis_(axis) {
@@ -49,7 +49,7 @@ class Links {
     for (int i = 0; i < fly.groups * fly.groups; ++i) add(1, fly.global);
   }
 
-  /// Sends a message that is ready then; when it has arrived.
+  /// Sends a message that is ready at `ready`; returns its arrival time.
   double send(int source, int target, double ready) {
     way_.clear();
     way_.push_back(source);
@@ -84,7 +84,7 @@ class Links {
     if (levels == 2) way_.insert(way_.end(), {pods + trunks.pod[at(source)], pods + pods_ + trunks.pod[at(target)]});
     way_.push_back(first_ + leaves_ + trunks.leaf[at(target)]);
   }
-  /// Group i reaches j from router j mod so many of a group, as in the network.
+  /// Group i reaches group j from its router j mod `per_group`, as in the network.
   void fly(int source, int target) {
     const Routers& one = axis_.routers;
     const int per = one.per_group, global = first_ + one.groups * per * per;
@@ -103,7 +103,7 @@ class Links {
   }
 
   const Axis& axis_;
-  /// Of a link, in times of a message: of large ones next to nothing, but it says what is ready first.
+  /// Latency of a link in units of a message's time: negligible, but it orders messages that are ready at one time.
   double late_ = axis_.trunks.latency > 0 || !axis_.routers.router.empty() ? 1e-7 : 0;
   int first_ = 0, leaves_ = 0, pods_ = 0;
   std::vector<std::size_t> begin_;
@@ -111,7 +111,7 @@ class Links {
   std::vector<double> takes_, free_;
 };
 
-/// All members send to those at the distances, in this order.
+/// Time until all members have sent to the members at these distances, in this order.
 double time_of(const Axis& axis, const std::vector<int>& distances, bool twice) {
   const int n = axis.size;
   Links links(axis);
@@ -136,10 +136,10 @@ double time_of(const Axis& axis, const std::vector<int>& distances, bool twice) 
   return *std::max_element(arrived.begin(), arrived.end());
 }
 
-/// Of more messages some distances are taken.
+/// Limit on messages; beyond it a sample of distances is simulated.
 constexpr int most_sent = 1 << 20;
 
-/// What the time is made of: members by switch or router, and links.
+/// Cache key of everything on which the time depends: switch or router of each member, and links.
 std::vector<std::int64_t> key_of(const Axis& axis, bool twice) {
   const Trunks& trunks = axis.trunks;
   const Routers& fly = axis.routers;
@@ -153,7 +153,7 @@ std::vector<std::int64_t> key_of(const Axis& axis, bool twice) {
   return key;
 }
 
-/// Times that were found: they are the same for any number of bytes.
+/// Cache of times, which are independent of the number of bytes.
 class TimeCache {
  public:
   std::optional<double> find(const std::vector<std::int64_t>& key) {
@@ -198,7 +198,7 @@ double rounds_of_all(const Axis& axis, bool twice) {
   if (const auto found = known.find(key)) return *found;
   const int n = axis.size, all = n - 1, taken = std::min(all, std::max(1, most_sent / n));
   std::vector<int> distances;
-  for (int i = 0; i < taken; ++i)  // spread evenly, in their order
+  for (int i = 0; i < taken; ++i)  // evenly spread, in ascending order
     distances.push_back(1 + static_cast<int>((2 * std::int64_t{i} + 1) * all / (2 * std::int64_t{taken})));
   const double time = time_of(axis, distances, twice) * all / taken;
   known.keep(std::move(key), time);

@@ -1,4 +1,4 @@
-// Whether two groups of devices have equal links and routes between them.
+// Whether two groups of devices have equivalent links and routes between them.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -8,7 +8,7 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// Whether members are as much further along an axis as the first one is.
+/// Whether all members are shifted by the same distance along an axis.
 bool shifted(const std::vector<int>& one, const std::vector<int>& other, int stride, int size) {
   const int more = other[0] / stride % size - one[0] / stride % size;
   for (std::size_t i = 1; i < one.size(); ++i)
@@ -30,7 +30,7 @@ bool Network::alike(const std::vector<int>& one, const std::vector<int>& other) 
       along *= static_cast<int>(wide);
     }
     if (dimension.kind == DimensionKind::dragonfly && more != 0) return false;
-    if (dimension.kind == DimensionKind::fat_tree) {  // the same members on a leaf, and leaves in a pod
+    if (dimension.kind == DimensionKind::fat_tree) {  // the same members share a leaf, and the same leaves a pod
       const std::int64_t whole = dimension.pod > 0 ? dimension.pod : dimension.leaf;
       const auto within = [&](const std::vector<int>& group) {
         return std::all_of(group.begin(), group.end(), [&](int device) {
@@ -39,7 +39,7 @@ bool Network::alike(const std::vector<int>& one, const std::vector<int>& other) 
       };
       if (more % whole != 0 && !(within(one) && within(other))) return false;
     }
-    const bool rails = dimension.rails > 0 && dimension.rails < stride;  // the same members at a port
+    const bool rails = dimension.rails > 0 && dimension.rails < stride;  // the same members share a port
     const int port = rails ? static_cast<int>(stride / dimension.rails) : 1;
     if (rails && (other[0] % stride - one[0] % stride) % port != 0)
       for (const auto* group : {&one, &other})

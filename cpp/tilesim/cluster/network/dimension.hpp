@@ -1,4 +1,4 @@
-// One dimension of a cluster's network, and the axes that it offers to collectives.
+// One dimension of a cluster's network, and the axes that it provides to collectives.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tilesim::cluster {
 
 enum class DimensionKind : std::uint8_t { ring, torus, mesh, full, switched, fat_tree, dragonfly };
 
-/// Equal links between the devices that differ in this dimension only. Rates are per direction, times in picoseconds.
+/// Equal links between devices that differ in this dimension only. Rates are per direction, times in picoseconds.
 struct Dimension {
   DimensionKind kind = DimensionKind::switched;
   std::vector<std::int64_t> sizes;           ///< one per axis; dragonfly: hosts per router, routers per group, groups
@@ -21,9 +21,9 @@ struct Dimension {
   std::int64_t rails = 0;                    ///< ports per node of the inner dimensions; 0: one per device
   std::int64_t leaf = 0;                     ///< fat_tree: devices per first-level switch
   std::int64_t pod = 0;                      ///< fat_tree of three levels: devices per second-level switch
-  double oversubscription = 1;               ///< fat_tree: rate down over rate up, at each level
+  double oversubscription = 1;               ///< fat_tree: downward rate over upward rate, at each level
   std::int64_t trunk_latency = 0;            ///< fat_tree: added by each further level
-  bool hashed = false;                       ///< fat_tree: routes chosen by hash, else the first free one
+  bool hashed = false;                       ///< fat_tree: routes chosen by hash; otherwise the first free one
   std::int64_t global_bytes_per_second = 0;  ///< dragonfly: per link between groups
   std::string name;
 
@@ -34,16 +34,16 @@ struct Dimension {
   /// Number of links from the switch above `members` devices to the next level.
   std::int64_t trunks(std::int64_t members) const;
 
-  /// Reads one object of `network`; UserError with its place.
+  /// Reads one object of `network`; throws UserError with its place.
   static Dimension read(const Json& json);
 };
 
-/// Products of sizes stay below the range of int.
+/// Limit on devices: products of sizes stay within int.
 inline constexpr std::int64_t most_devices = 1 << 24;
 
 /// Time of bytes x count / pieces at a rate, rounded up; products are exact.
 std::int64_t picoseconds(std::int64_t bytes, std::int64_t count, std::int64_t pieces, std::int64_t bytes_per_second);
-/// Most bytes of a collective.
+/// Limit on the bytes of a collective.
 inline constexpr std::int64_t most_bytes = std::int64_t{1} << 46;
 
 }  // namespace tilesim::cluster

@@ -101,7 +101,7 @@ void Network::apply(const Fault& fault, const Json& json) {
               "Ports of a switch belong to their device: {\"device\": D, \"share\": ...}");
 }
 
-/// Shortest by latency, then links, then the lower number.
+/// Shortest routes by latency, then number of links, then lower node number.
 void Network::search_routes() {
   if (static_cast<std::int64_t>(devices_) * nodes_ > (1 << 26))
     throw UserError({"the network is too large for routes by search",

@@ -14,7 +14,7 @@ void add(std::vector<Link>& links, int source, int target, std::int64_t rate, st
   links.push_back({source, target, rate, latency, lanes, hashed && lanes > 1});
 }
 
-/// Of member c, axis a: link (c * axes + a) * 2 leads to the next member, the one behind it to the one before.
+/// Links of a grid: (c * axes + a) * 2 leads from member c to the next one on axis a, the following one back.
 void grid_links(const Dimension& dimension, const std::vector<int>& members, std::vector<Link>& links) {
   for (int c = 0; c < size_of(dimension); ++c) {
     int stride = 1;
@@ -24,7 +24,7 @@ void grid_links(const Dimension& dimension, const std::vector<int>& members, std
       const int up = own + 1 < size ? c + stride : c - (size - 1) * stride;
       const int down = own > 0 ? c - stride : c + (size - 1) * stride;
       const bool has_up = size > 1 && (own + 1 < size || wraps);
-      // Two members in a circle have one link in each direction.
+      // A circle of two has one link per direction.
       const bool has_down = size > 1 && dimension.both_ways && (own > 0 || wraps) && !(size == 2 && wraps);
       add(links, members[at(c)], has_up ? members[at(up)] : members[at(c)], has_up ? dimension.bytes_per_second : 0,
           dimension.latency);
@@ -55,7 +55,7 @@ void grid_route(const Dimension& dimension, int from, int to, int base, std::vec
 
 int groups(std::int64_t size, std::int64_t members) { return static_cast<int>((size + members - 1) / members); }
 
-/// Ports up, ports down, trunks of the leaves up and down, of the pods up and down.
+/// Links in order: ports up, ports down, leaf trunks up and down, pod trunks up and down.
 void tree_links(const Dimension& dimension, const std::vector<int>& members, int& next, std::vector<Link>& links) {
   const int size = size_of(dimension), leaves = groups(size, dimension.leaf);
   const int pods = dimension.pod > 0 ? groups(size, dimension.pod) : 0, leaf_node = next, pod_node = next + leaves;
@@ -94,7 +94,7 @@ void tree_route(const Dimension& dimension, int from, int to, int base, std::vec
   links.push_back(base + size + to);
 }
 
-/// Hosts up, hosts down, routers of each group all to all, groups all to all; group i reaches j from router j mod a.
+/// Links in order: hosts up, hosts down, routers within each group, groups; group i reaches j from its router j mod a.
 void dragonfly_links(const Dimension& dimension, const std::vector<int>& members, int& next, std::vector<Link>& links) {
   const int hosts = static_cast<int>(dimension.sizes[0]), routers = static_cast<int>(dimension.sizes[1]);
   const int count = static_cast<int>(dimension.sizes[2]), size = size_of(dimension), first = next;
@@ -190,7 +190,7 @@ int class_of_link(const Dimension& dimension, int local, bool by_xor) {
     const int from = local / size, to = local % size;
     return by_xor ? from ^ to : (to - from + size) % size;
   }
-  return local / size;  // of a switch or one leaf of a tree: up, down
+  return local / size;  // of a switch or a tree with one leaf: up, down
 }
 
 }  // namespace tilesim::cluster

@@ -17,7 +17,7 @@ void append_links(const Dimension& dimension, const std::vector<int>& members, i
 void append_route(const Dimension& dimension, int from, int to, int base, std::vector<int>& links);
 
 /// Class of a link in an instance, equal for equivalent links of all members if coordinates are taken modulo `group`
-/// (the sizes of the axes). Grids: axis and direction; switch: up or down; full: the distance, cyclic or by xor.
+/// (sizes of axes). Grids: axis and direction; switch: up or down; full: the distance, cyclic or by xor.
 int class_of_link(const Dimension& dimension, int local, bool by_xor);
 
 }  // namespace tilesim::cluster

@@ -46,7 +46,7 @@ void Network::build() {
   for (int i = 0; i < static_cast<int>(dimensions_.size()); ++i) build_dimension(i);
 }
 
-/// Links of every instance of a dimension: of the devices that differ in it alone, one per rail where rails are shared.
+/// Adds the links of every instance of a dimension: one per set of devices that differ in it only, or per shared rail.
 void Network::build_dimension(int number) {
   const Dimension& dimension = dimensions_[at(number)];
   const int stride = strides_[at(number)], size = static_cast<int>(dimension.size());

@@ -1,4 +1,4 @@
-// Writes the per-device form of one function. Internal to the partitioner.
+// Writes the per-device form of one function; internal to the partitioner.
 #pragma once
 
 #include <map>
@@ -29,17 +29,17 @@ struct Module {
   std::int32_t copy_function(std::int32_t index);
 };
 
-/// The neutral element of a combiner; for an extreme the outermost number.
+/// The neutral element of a combiner; for maximum and minimum the extreme number.
 double neutral_of(const std::string& combiner, DType dtype);
 
-/// Atoms of the only factor of an operand's axis, if it is sharded.
+/// Atoms of an operand's axis with a single factor; empty if it is not sharded.
 Atoms atoms_of(const Rule& rule, const Division& division, std::size_t operand, std::size_t axis);
 
 class Body {
  public:
   Body(Module& module, std::size_t function, const std::string& name);
 
-  /// Inputs in `inputs`, outputs in `outputs`; returns the function's index in the local graph.
+  /// Writes the function for these layouts of inputs and outputs; returns its index in the local graph.
   std::int32_t write(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs);
 
  private:
@@ -57,13 +57,13 @@ class Body {
   // body_moves.cpp
   ValueId request(ValueId value, const Layout& layout, const Reason& reason);
   double price(ValueId value, const Layout& layout) const;
-  /// For a value made of constants only (iota, a broadcast number): its operation's division in this layout.
+  /// For a value computed from constants only (iota, a broadcast number): the division of its operation in this layout.
   std::optional<Division> anywhere(ValueId value, const Layout& layout) const;
   ValueId apply(const Move& move, ValueId x, ValueId value, const Reason& reason);
   ValueId collective(const Move& move, ValueId x, ValueId value, const Reason& reason);
   ValueId shard_index(const Atoms& atoms, std::int64_t scale);
   ValueId sliced(ValueId x, std::size_t axis, const Atoms& atoms);
-  /// Replaces elements beyond `extent` of an axis sharded by `atoms` by `neutral`.
+  /// Replaces elements at or beyond `extent`, on an axis sharded by `atoms`, by `neutral`.
   ValueId masked(ValueId x, std::size_t axis, const Atoms& atoms, std::int64_t extent, double neutral);
   /// x on the first of the devices that differ in `atoms`, `neutral` on the others.
   ValueId once(ValueId x, const Atoms& atoms, double neutral = 0);
@@ -174,7 +174,7 @@ class Body {
   Builder builder_;
   std::vector<std::vector<Version>> versions_;
   std::vector<int> uses_;                   ///< per value of the unsharded function
-  std::map<ValueId, std::size_t> numbers_;  ///< operations that are recomputed where their results are read
+  std::map<ValueId, std::size_t> numbers_;  ///< operations that are recomputed for each reader
   std::map<std::pair<Atoms, std::int64_t>, ValueId> indices_;
   ValueId device_ = no_value;
 };

@@ -1,4 +1,4 @@
-// Borders of sharded axes: joins a device's part with pieces of its neighbours, and with padding at the ends of the
+// Borders of sharded axes: joins a device's part with pieces of adjacent parts, and with padding at the ends of the
 // axis.
 #include <algorithm>
 #include <cstdlib>
@@ -22,7 +22,7 @@ Attributes range(const Shape& shape, std::size_t axis, std::int64_t start, std::
   return attributes;
 }
 
-/// Each device of a group sends to the one `distance` after it (before it: negative); the ends have no source.
+/// Pairs from each device of a group to the one at `distance` (negative: before it); devices at the end get none.
 Integers shifted_pairs(const Integers& groups, std::int64_t size, std::int64_t distance) {
   Integers pairs;
   for (std::size_t start = 0; start < groups.size(); start += at(size))
@@ -59,7 +59,7 @@ double Body::border_bytes(const Op& op, const Rule& rule, const Division& divisi
   return bytes;
 }
 
-/// One collective that brings pieces of an operand's axis, with its record.
+/// Adds one collective that fetches pieces of an operand's axis, with its record.
 ValueId Body::sent_piece(const Op& op, std::size_t operand, std::size_t axis, const Integers& pairs, std::int64_t parts,
                          ValueId piece, std::int64_t rows, const std::string& where) {
   const std::string of = stem(op.operands[operand]);
@@ -76,7 +76,7 @@ ValueId Body::sent_piece(const Op& op, std::size_t operand, std::size_t axis, co
   return result;
 }
 
-/// `reach` elements from before (distance 1) or from behind (-1) a device's part, of as many devices as have them.
+/// Fetches `reach` elements from before (distance 1) or after (-1) a device's part, from as many devices as needed.
 void Body::neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
                       std::vector<ValueId>& pieces) {
   const TensorType local = builder_.type(x);
@@ -97,7 +97,7 @@ void Body::neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int di
   pieces.insert(pieces.end(), found.begin(), found.end());
 }
 
-/// Of a part with its borders just what a device reads: padding where its axis ends, another place on each device.
+/// Cuts a part with borders to the elements that a device reads, at a device-dependent position; pads the axis's ends.
 ValueId Body::cut_borders(const Borders& borders, std::size_t axis, const Atoms& atoms, ValueId x) {
   const std::int64_t parts = module_.grid.parts(atoms), drift = borders.step - borders.part;
   const std::int64_t start = borders.first + borders.left, last = start + (parts - 1) * drift;
@@ -132,7 +132,7 @@ ValueId Body::cut_borders(const Borders& borders, std::size_t axis, const Atoms&
   return builder_.op(Kind::dynamic_slice, std::move(operands), std::move(attributes))[0];
 }
 
-/// What lies before the axis or behind its end becomes `fill`.
+/// Replaces elements outside the axis by `fill`.
 ValueId Body::filled(const Borders& borders, const Halo& halo, const Atoms& atoms, ValueId x, ValueId fill) {
   Shape shape(builder_.type(x).shape.size(), 1);
   shape[halo.axis] = borders.length;
@@ -148,7 +148,7 @@ ValueId Body::filled(const Borders& borders, const Halo& halo, const Atoms& atom
   return builder_.elementwise(Function::select, {inside, x, fill});
 }
 
-/// A part between those of its neighbours, cut to what the device reads.
+/// Joins a part with its borders, and cuts the result to the elements that the device reads.
 ValueId Body::with_borders(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x) {
   std::vector<ValueId> pieces;
   neighbours(op, halo, atoms, 1, borders.left, x, pieces);
@@ -175,7 +175,7 @@ void Body::take_borders(const Op& op, const Rule& rule, const Division& division
     double outside = 0;
     if (op.kind == Kind::window_reduce) outside = neutral_of(op.attributes.text("combiner"), dtype);
     const bool given = op.kind == Kind::pad && operands.size() > 1 && operands[1] != no_value;
-    // Without a source a device receives zeros, so that only padding of an uneven axis is anything else.
+    // Devices at the ends receive zeros, so that only other padding values or uneven axes need a fill.
     const bool zeros = outside == 0 && !given && halo.extent % module_.grid.parts(atoms) == 0;
     if (op.kind == Kind::slice || !borders.leaves || zeros) continue;
     x = filled(borders, halo, atoms, x, given ? operands[1] : number(outside, dtype));

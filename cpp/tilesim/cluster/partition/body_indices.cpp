@@ -10,7 +10,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Attributes of a gather and of a scatter that say the same.
+/// Names of equivalent attributes of gather and scatter.
 struct Names { const char *map, *windows, *single; };
 Names names_of(const Op& op) {
   if (op.kind == Kind::gather) return {"start_index_map", "offset_dims", "collapsed_slice_dims"};
@@ -19,7 +19,7 @@ Names names_of(const Op& op) {
 
 }  // namespace
 
-/// Extents of the axes that index vectors name, less `beyond`: one number, or one per component.
+/// Extents of the indexed axes minus `beyond`: one number, or one per component.
 ValueId Body::limits_of_indices(const Attributes& attributes, const char* map, ValueId x, std::size_t rank,
                                 std::int64_t beyond) {
   Integers limits;
@@ -28,7 +28,7 @@ ValueId Body::limits_of_indices(const Attributes& attributes, const char* map, V
                             : listed(limits, rank, at(attributes.integer("index_vector_dim")));
 }
 
-/// Elements of an axis from where an index vector says.
+/// Number of elements that each index selects along an axis.
 std::int64_t Body::window_of(const Op& op, std::size_t axis) const {
   if (op.kind == Kind::gather) return op.attributes.integers("slice_sizes")[axis];
   const Integers &single = op.attributes.integers("inserted_window_dims"),
@@ -38,7 +38,7 @@ std::int64_t Body::window_of(const Op& op, std::size_t axis) const {
   return type(op.operands[2]).shape[at(windows[axis - at(before)])];
 }
 
-/// Divided axes of which windows of several elements, less than all, are taken or written: parts may have some of one.
+/// Sharded axes with windows of several elements but not all: a window may cross parts.
 std::vector<std::size_t> Body::window_axes(const Op& op, const Rule& rule, const Division& division) const {
   std::vector<std::size_t> axes;
   for (const std::int64_t axis : op.attributes.integers(names_of(op).map))
@@ -48,7 +48,7 @@ std::vector<std::size_t> Body::window_axes(const Op& op, const Rule& rule, const
   return axes;
 }
 
-/// Moves a window's axis of updates behind those that indices number; where it then is.
+/// Moves a window axis of updates behind the axes of the indices; returns its new position.
 std::int64_t Body::moved_behind(ValueId& updates, Integers& windows, std::int64_t dim) {
   const auto rank = static_cast<std::int64_t>(builder_.type(updates).shape.size());
   std::int64_t last = rank - 1;
@@ -68,8 +68,8 @@ std::int64_t Body::moved_behind(ValueId& updates, Integers& windows, std::int64_
   return last;
 }
 
-/// An index for each element of the windows along an axis, which become single: of `attributes` too. Rows of a window
-/// are written before the next window is: their axis goes behind those of the indices.
+/// Replaces windows along an axis by one index per element, also in `attributes`. All rows of a window must be written
+/// before the next window, so their axis goes behind those of the indices.
 void Body::by_rows(const Op& op, std::size_t axis, std::vector<ValueId>& operands, Attributes& attributes) {
   const Names names = names_of(op);
   const Integers map = attributes.integers(names.map);
@@ -79,7 +79,7 @@ void Body::by_rows(const Op& op, std::size_t axis, std::vector<ValueId>& operand
   const auto before = std::ranges::count_if(single, [&](std::int64_t one) { return one < number; });
   std::int64_t dim = windows[axis - at(before)];
   if (op.kind == Kind::scatter) dim = moved_behind(operands[2], windows, dim);
-  // The window's axis of result or updates numbers indices instead.
+  // The window's axis of result or updates becomes an axis of the indices.
   const std::int64_t batch = dim - std::ranges::count_if(windows, [&](std::int64_t other) { return other < dim; });
   const std::size_t place = at(batch <= vector ? batch : batch + 1);
   if (batch <= vector) ++vector;
@@ -104,7 +104,7 @@ void Body::by_rows(const Op& op, std::size_t axis, std::vector<ValueId>& operand
   operands[1] = binary(Function::add, builder_.reshape(builder_.convert(operands[1], DType::i64), wide), step);
 }
 
-/// Of windows that are written a device's rows; a window that leaves x is dropped as a whole.
+/// Indices and updates for a device's rows of scattered windows; a window that exceeds x is dropped completely.
 std::vector<ValueId> Body::own_windows(const Op& op, const Rule& rule, const Division& division,
                                        std::vector<ValueId> operands, Attributes& attributes) {
   const ValueId all = operands[1];
@@ -119,7 +119,7 @@ std::vector<ValueId> Body::own_windows(const Op& op, const Rule& rule, const Div
     const ValueId last = whole_number(type(op.operands[0]).shape[axis] - window_of(op, axis));
     const ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, start, whole_number(0)),
                                   binary(Function::less_equal, start, last));
-    // No row of a window that is dropped falls on any device.
+    // A position that no device has.
     const ValueId nowhere = whole_number(-type(op.operands[0]).shape[axis]);
     operands[1] = builder_.elementwise(Function::select, {inside, operands[1], nowhere});
   }
@@ -127,7 +127,7 @@ std::vector<ValueId> Body::own_windows(const Op& op, const Rule& rule, const Div
   return operands;
 }
 
-/// Index vectors counted from the first elements that a device has of the axes that they name.
+/// Index vectors relative to the first elements of a device's part.
 ValueId Body::own_indices(const Op& op, const Rule& rule, const Division& division,
                           const std::vector<ValueId>& operands) {
   const bool gathers = op.kind == Kind::gather;
@@ -140,7 +140,7 @@ ValueId Body::own_indices(const Op& op, const Rule& rule, const Division& divisi
     const auto axis = at(map[i]);
     const std::int64_t part = builder_.type(operands[0]).shape[axis];
     const Atoms atoms = atoms_of(rule, division, 0, axis);
-    // A window over all of an axis begins at 0.
+    // A window over a full axis starts at 0.
     if (atoms.empty() || (window_of(op, axis) == whole_shape[axis] && whole_shape[axis] > 1)) continue;
     ValueId first = shard_index(atoms, part);
     Integers only(map.size(), 0);
@@ -160,7 +160,7 @@ ValueId Body::own_indices(const Op& op, const Rule& rule, const Division& divisi
   return binary(Function::subtract, indices, from);
 }
 
-/// Rows that a device has not are zero; one device has each.
+/// Reads the rows of a device's part, and zeros for others; each row is on one device.
 ValueId Body::rows_of_table(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                             Attributes attributes) {
   const bool gather = op.kind == Kind::gather;
@@ -183,7 +183,7 @@ ValueId Body::rows_of_table(const Op& op, const Rule& rule, const Division& divi
                           binary(Function::less, own, end));
   operands[1] = builder_.elementwise(Function::clamp, {whole_number(0), own, last});
   const ValueId found = builder_.op(op.kind, std::move(operands), attributes, op.name)[0];
-  // Axes of the result that the indices have not are 1.
+  // Axes of the result that the indices lack have extent 1.
   Shape wide(builder_.type(found).shape.size(), 1);
   Integers offsets{static_cast<std::int64_t>(wide.size()) - 1};
   if (gather) {

@@ -19,7 +19,7 @@ Attributes between(Integers starts, Integers limits) {
 
 bool alike(const Integers& values) { return std::ranges::count(values, values[0]) == std::ssize(values); }
 
-/// All devices take the same segments, which leave no gap.
+/// Whether all devices take the same segments, without gaps.
 bool same_for_all(const Route& route, std::int64_t length) {
   std::int64_t next = 0;
   for (const Segment& segment : route.segments[0]) {
@@ -30,7 +30,7 @@ bool same_for_all(const Route& route, std::int64_t length) {
          std::ranges::all_of(route.segments, [&](const auto& own) { return own == route.segments[0]; });
 }
 
-/// One segment per device of one tensor: where it begins, where it stands, how long it is (0: none).
+/// One segment of a tensor per device: source offset, position, number of rows (0: none).
 struct Layer {
   std::size_t tensor;
   Integers offsets, places, rows;
@@ -44,7 +44,7 @@ std::vector<Layer> layers_of(const Route& route) {
       auto layer = std::ranges::find_if(
           layers, [&](const Layer& known) { return known.tensor == segment.tensor && known.rows[i] == 0; });
       const std::int64_t offset = segment.start - segment.place;
-      if (layer == layers.end())  // devices that take nothing do as the first one that does
+      if (layer == layers.end())  // devices without a segment copy the first one that has one
         layer = layers.insert(
             layer, {segment.tensor, Integers(parts, offset), Integers(parts, segment.place), Integers(parts, 0)});
       layer->offsets[i] = offset;
@@ -71,15 +71,15 @@ ValueId Body::together(std::vector<ValueId> pieces, std::size_t axis, const std:
   return builder_.op(Kind::concat, std::move(pieces), std::move(attributes), name)[0];
 }
 
-/// The number of a device's part, of one per part.
+/// The number for a device's part, from one number per part.
 ValueId Body::by_part(const Integers& values, const Atoms& atoms) {
   if (alike(values)) return whole_number(values[0]);
   return builder_.reshape(taken(listed(values, 1, 0), 0, shard_index(atoms, 1), 1), {});
 }
 
-/// What each device sends in a hop.
+/// The piece that each device sends in a hop.
 ValueId Body::hop_piece(const Assembly& made, const Hop& hop) {
-  Integers chosen(hop.first.size(), -1);  // senders by their sources; who sends nothing does as others do
+  Integers chosen(hop.first.size(), -1);  // source of each sender; devices that send nothing use another sender's
   const auto some = std::ranges::find_if(hop.first, [](std::int64_t first) { return first >= 0; });
   for (std::size_t i = 0; i < chosen.size(); ++i)
     chosen[i] = static_cast<std::int64_t>(hop.source[hop.first[i] < 0 ? at(some - hop.first.begin()) : i]);
@@ -105,7 +105,7 @@ ValueId Body::hop_piece(const Assembly& made, const Hop& hop) {
   return piece;
 }
 
-/// Sends the pieces of hops; tensors by the indices of segments.
+/// Sends the pieces of all hops; the tensors are in the order of segment indices.
 std::vector<ValueId> Body::sent_hops(const Op& op, const Assembly& made, const Route& route) {
   const std::int64_t parts = module_.grid.parts(made.atoms);
   const Integers groups = module_.grid.groups(made.atoms);
@@ -126,7 +126,7 @@ std::vector<ValueId> Body::sent_hops(const Op& op, const Assembly& made, const R
   return tensors;
 }
 
-/// Elements of a tensor moved to their places in a part of `length`; what is beside them is anything.
+/// Moves a tensor's elements to their positions in a part of `length`; other elements are undefined.
 ValueId Body::shifted(ValueId x, const Assembly& made, const Integers& offsets) {
   const std::int64_t extent = builder_.type(x).shape[made.axis];
   const auto [least, most] = std::ranges::minmax(offsets);
@@ -147,7 +147,7 @@ ValueId Body::shifted(ValueId x, const Assembly& made, const Integers& offsets) 
   return taken(x, made.axis, by_part(starts, made.atoms), made.length);
 }
 
-/// Zeros are where no device's segments lie.
+/// Assembles the part; positions without segments are zero.
 ValueId Body::assembled(const Op& op, const Assembly& made, const Route& route, const std::string& name) {
   const std::vector<ValueId> tensors = sent_hops(op, made, route);
   if (same_for_all(route, made.length)) {
@@ -171,7 +171,7 @@ ValueId Body::assembled(const Op& op, const Assembly& made, const Route& route, 
   return all;
 }
 
-/// A concat; operands of which it takes a stretch are cut to it.
+/// A concat; operands are cut to the range that the result takes.
 ValueId Body::joined(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands) {
   const Join& join = rule.join;
   const Atoms& atoms = division[at(join.factor)];

@@ -1,4 +1,4 @@
-// Adjusts extents in attributes of kinds, and writes kinds whose parts need further operations.
+// Adjusts extents in attributes, and writes kinds whose parts need further operations.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
@@ -11,14 +11,14 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// `values` with the extents of axes that a device has only a part of.
+/// `values` with the local extents of sharded axes.
 Integers narrowed(Integers values, const Shape& whole, const Shape& local) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if (whole[i] != local[i]) values[i] = local[i];
   return values;
 }
 
-/// The operation reads all of an axis that has its borders already, from its first element on.
+/// Makes the operation read the full local axis, which includes the borders already.
 void read_all(const Op& op, const Halo& halo, const Borders& borders, Attributes& attributes) {
   const auto set = [&](const char* name, std::size_t index, std::size_t count, std::int64_t value) {
     Integers values = attributes.integers(name, Integers(count, 0));
@@ -44,7 +44,7 @@ void read_all(const Op& op, const Halo& halo, const Borders& borders, Attributes
   }
 }
 
-/// Axis of a label ("NCHW").
+/// Axis of a label such as "NCHW".
 std::size_t label(const Op& op, const char* attribute, char letter) {
   return op.attributes.text(attribute).find(letter);
 }
@@ -141,7 +141,7 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
   return made;
 }
 
-/// A part of a mean: the sum of what is here, over the count of all.
+/// A device's part of a mean: the sum of its elements over the count of all.
 ValueId Body::counted(const Op& op, ValueId local, const Atoms&) {
   const TensorType& whole_type = type(op.operands[0]);
   double count = 1;
@@ -152,7 +152,7 @@ ValueId Body::counted(const Op& op, ValueId local, const Atoms&) {
   return binary(Function::divide, sum, number(count, builder_.type(sum).dtype));
 }
 
-/// Bytes that a kind sends between its operands and its result.
+/// Bytes that a kind sends within its operation.
 double Body::inner_bytes(const Op& op, const Rule& rule, const Division& division) const {
   if (rule.keys >= 0) return attention_bytes(op, rule, division);
   const auto of = [&](const TensorType& local, std::size_t axis) {
@@ -171,7 +171,7 @@ double Body::inner_bytes(const Op& op, const Rule& rule, const Division& divisio
   return place ? 2 * one * (parts - 1) / parts : one * (parts - 1);
 }
 
-/// A collective within an operation, over devices that `atoms` tell apart.
+/// Adds a collective within an operation, over devices that differ in `atoms`.
 ValueId Body::inner(const Op& op, Kind kind, ValueId x, const Atoms& atoms, Attributes attributes,
                     const std::string& why, double bytes) {
   attributes.set("partitions", true);
@@ -185,7 +185,7 @@ ValueId Body::inner(const Op& op, Kind kind, ValueId x, const Atoms& atoms, Attr
   return result;
 }
 
-/// The place of a device's extreme, where it is that of all devices: the first of these is the result.
+/// Index of the extreme over all devices: the lowest index on devices whose extreme equals the global one.
 ValueId Body::place_of_extreme(const Op& op, ValueId x, const Atoms& atoms) {
   const bool most = op.attributes.text("combiner") == "argmax";
   const TensorType whole_type = type(op.operands[0]);
@@ -203,16 +203,16 @@ ValueId Body::place_of_extreme(const Op& op, ValueId x, const Atoms& atoms) {
   const ValueId best = inner(op, Kind::all_reduce, own, atoms, std::move(over), "reduces the extreme over all parts",
                              2 * bytes * (parts - 1) / parts);
   ValueId here = binary(Function::equal, own, best);
-  if (is_float(whole_type.dtype))  // what is not a number wins, and equals nothing
+  if (is_float(whole_type.dtype))  // NaN wins, but equals nothing
     here = binary(Function::logical_or, here, binary(Function::not_equal, own, own));
-  // Other devices name the last place, which is behind none.
+  // Other devices contribute the last index, which is the largest.
   const ValueId last = whole_number(whole_type.shape[axis] - 1);
   const ValueId found = binary(Function::add, place, shard_index(atoms, builder_.type(x).shape[axis]));
   const ValueId first = builder_.elementwise(Function::select, {here, binary(Function::minimum, found, last), last});
   return builder_.convert(first, type(op.results[0]).dtype);
 }
 
-/// A device's own running combination, upon that of the totals of the devices before it (behind it: reverse).
+/// Running combination of a device's elements, on top of the totals of preceding devices (reverse: following ones).
 ValueId Body::scanned(const Op& op, ValueId x, const Atoms& atoms, std::int64_t extent) {
   const std::string& combiner = op.attributes.text("combiner");
   const bool reverse = op.attributes.flag("reverse");

@@ -6,7 +6,7 @@
 
 namespace tilesim::partitioning {
 
-/// The same parts are whole tensors divided on one side of the border, and devices' own tensors on the other.
+/// At the border of a region a sharded tensor outside corresponds to each device's separate tensor inside.
 void Body::cross(const Op& op, const Crossing& crossing) {
   const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
   const Layout inside = inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
@@ -17,7 +17,7 @@ void Body::cross(const Op& op, const Crossing& crossing) {
   add_version(op.results[0], crossing.enters ? inside : outside, part);
 }
 
-/// Whether a function reads rows of a value along an axis that is divided, each device those that it has.
+/// Whether a function reads rows of a value along a sharded axis, so that each device reads its own rows.
 bool Body::reads_rows(std::size_t function, ValueId value) const {
   const GraphFunction& body = module_.source.functions[function];
   std::set<ValueId> same{value};
@@ -35,8 +35,8 @@ bool Body::reads_rows(std::size_t function, ValueId value) const {
   return false;
 }
 
-/// Layout of a loop's state: as it has spread. What a loop only looks rows up in stays whole where each device has all
-/// of it: rows of parts would be summed in every trip.
+/// Layout of a loop's state, as propagated. A state in which the loop only looks up rows stays unsharded if every
+/// device holds it: otherwise every trip would sum rows of all parts.
 Layout Body::carried(const Op& op, std::size_t state) const {
   const Layout& own = home(op.results[state]);
   const Layout all = whole(own.axes.size());

@@ -1,4 +1,4 @@
-// Writes operations: the division of each, its operands in that division, its results.
+// Writes operations: chooses the division of each, requests operands in that division, adds the results.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -43,7 +43,7 @@ std::int32_t Body::write(const std::vector<Layout>& inputs, const std::vector<La
   for (const ValueId value : source().outputs) names.push_back(stem(value));
   const std::set<ValueId> kept(source().inputs.begin(), source().inputs.end());
   GraphFunction& local = module_.out.functions[at(index)];
-  // Outputs get their names: what held one on the way there gives it up.
+  // Outputs get their names back from intermediate values.
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (kept.contains(source().outputs[i]) || local.value(results[i]).name == names[i]) continue;
     for (Value& value : local.values)
@@ -59,7 +59,7 @@ Layout Body::produced(const Rule& rule, std::size_t result, const Division& divi
   Layout layout = layout_of(module_.grid, rule, rule.results[result], division);
   for (std::size_t k = 0; k < division.size(); ++k) {
     if (rule.factors[k].sort != Factor::Sort::reduced || division[k].empty()) continue;
-    if (static_cast<int>(k) == rule.keys && result > 0) continue;  // the sums' logarithm is known to all
+    if (static_cast<int>(k) == rule.keys && result > 0) continue;  // every device has the full log-sum-exp
     layout.partial.insert(layout.partial.end(), division[k].begin(), division[k].end());
     layout.combiner = rule.factors[k].combiner;
   }
@@ -106,7 +106,7 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
   return found;
 }
 
-/// Many queries of few keys: the devices divide the queries instead, and take all keys.
+/// Adds candidates for few keys per query: devices split the queries, and take all keys.
 void Body::add_queries(const Rule& rule, std::vector<Division>& found) const {
   const auto queries = at(std::ranges::find(rule.factors, "s", &Factor::name) - rule.factors.begin());
   for (std::size_t i = 0, count = found.size(); i < count; ++i) {
@@ -120,8 +120,8 @@ void Body::add_queries(const Rule& rule, std::vector<Division>& found) const {
   }
 }
 
-/// Mesh axes that divide tensors along what must be whole divide another loop instead: exchanges send less than
-/// gathers.
+/// Adds candidates in which mesh axes on an axis that must be unsharded shard another loop instead: an all-to-all sends
+/// less than a gather.
 void Body::add_moved(const Op& op, const Rule& rule, std::vector<Division>& found) const {
   std::set<int> lost;
   const auto look = [&](ValueId value, const AxisFactors& axes) {
@@ -168,7 +168,7 @@ Division Body::choose(const Op& op, const Rule& rule) const {
     for (const Atoms& atoms : division) parts *= module_.grid.parts(atoms);
     return parts;
   };
-  // Products are divided among as many devices as may be: fewer bytes do not pay for computing the same in many places.
+  // Products use as many devices as possible: fewer bytes do not compensate for repeated computation.
   std::size_t best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -203,9 +203,9 @@ std::string why_of(const Rule& rule, const AxisFactors& axes) {
 
 void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
   if (op.kind == Kind::embedding || op.kind == Kind::gather || op.kind == Kind::slice || op.kind == Kind::dynamic_slice)
-    return;  // what lies beyond an axis is never taken
+    return;  // positions beyond an axis are never read
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i] == no_value || (rule.keys >= 0 && i != attention_v)) continue;  // padded keys are not seen
+    if (operands[i] == no_value || (rule.keys >= 0 && i != attention_v)) continue;  // padded keys are masked already
     for (std::size_t axis = 0; axis < rule.operands[i].size(); ++axis)
       for (const int index : rule.operands[i][axis]) {
         const Factor& factor = rule.factors[at(index)];
@@ -222,7 +222,7 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
   }
 }
 
-/// Whole numbers are divided by padding too, which must not be 0.
+/// Integers are also divided in the padding, whose divisor must not be 0.
 void Body::mask_divisor(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
   if (op.kind != Kind::elementwise || operands.size() != 2) return;
   const std::string& function = op.attributes.text("function");
@@ -237,7 +237,7 @@ void Body::mask_divisor(const Op& op, const Rule& rule, const Division& division
 
 namespace {
 
-/// Whether sums of what devices have may be taken after the operation.
+/// Whether the operation may precede the sum over devices.
 bool linear(const Op& op, DType from, DType to) {
   if (op.kind == Kind::transpose || op.kind == Kind::reshape || op.kind == Kind::copy) return true;
   if (op.kind == Kind::convert) return is_float(from) && is_float(to) && bits(to) >= bits(from);
@@ -248,7 +248,7 @@ bool linear(const Op& op, DType from, DType to) {
 
 }  // namespace
 
-/// Partial sums that nothing else reads go through linear operations: what is added needs one collective together.
+/// Passes partial sums without other readers through linear operations, so that a sum of several needs one collective.
 bool Body::keeps_partial(const Op& op, const Rule& rule) {
   if (op.operands.empty() || !linear(op, type(op.operands[0]).dtype, type(op.results[0]).dtype)) return false;
   const Layout* first = nullptr;
@@ -280,7 +280,7 @@ void Body::operation(const Op& op, const Rule& rule) {
   if (op.kind == Kind::while_loop) return loop(op);
   if (op.kind == Kind::branch) return branch(op);
   if (const auto crossing = crossing_of(module_.grid, module_.source, op)) return cross(op, *crossing);
-  if (op.kind == Kind::slice && uses_[at(op.results[0])] == 0) return;  // what is put together takes its piece itself
+  if (op.kind == Kind::slice && uses_[at(op.results[0])] == 0) return;  // concats read slices directly
   if (keeps_partial(op, rule)) return;
   if (made_of_numbers(op, rule)) {
     numbers_[op.results[0]] = static_cast<std::size_t>(&op - source().ops.data());
@@ -289,7 +289,7 @@ void Body::operation(const Op& op, const Rule& rule) {
   compute(op, rule, choose(op, rule));
 }
 
-/// Every device can compute its part of the result separately, in any layout.
+/// Whether every device can compute its part of the result separately, in any layout.
 bool Body::made_of_numbers(const Op& op, const Rule& rule) const {
   const bool number = op.kind == Kind::broadcast && type(op.operands[0]).shape.empty() && rule.why.empty();
   return rule.own.empty() && (op.kind == Kind::iota || number);

@@ -26,7 +26,7 @@ ValueId Body::clamped(std::int64_t low, ValueId x, std::int64_t high) {
   return builder_.elementwise(Function::clamp, {whole_number(low), x, whole_number(high)});
 }
 
-/// Numbers along one axis.
+/// A constant list along one axis.
 ValueId Body::listed(const Integers& values, std::size_t rank, std::size_t axis) {
   Weight list;
   Shape shape(rank, 1);
@@ -43,7 +43,7 @@ ValueId Body::listed(const Integers& values, std::size_t rank, std::size_t axis)
   return builder_.weight(name, std::move(list));
 }
 
-/// 0, 1, .. along one axis.
+/// 0, 1, ... along one axis.
 ValueId Body::places(std::size_t rank, std::size_t axis, std::int64_t extent) {
   Shape shape(rank, 1);
   shape[axis] = extent;
@@ -65,7 +65,7 @@ ValueId Body::taken(ValueId x, std::size_t axis, ValueId start, std::int64_t siz
   return builder_.op(Kind::dynamic_slice, std::move(operands), std::move(attributes))[0];
 }
 
-/// Zeros at both ends of an axis.
+/// Pads both ends of an axis with zeros.
 ValueId Body::padded_around(ValueId x, std::size_t axis, std::int64_t by) {
   Integers wide(builder_.type(x).shape.size(), 0);
   wide[axis] = by;
@@ -75,7 +75,7 @@ ValueId Body::padded_around(ValueId x, std::size_t axis, std::int64_t by) {
   return builder_.op(Kind::pad, {x}, std::move(attributes))[0];
 }
 
-/// Where a piece of `size` elements begins, counted from the first element that a device has.
+/// Start of a piece of `size` elements, relative to a device's first element.
 ValueId Body::start_of(const Op& op, const std::vector<ValueId>& operands, std::size_t axis, std::int64_t size,
                        const Atoms& atoms, std::int64_t part) {
   const std::int64_t extent = type(op.operands[0]).shape[axis];
@@ -86,7 +86,7 @@ ValueId Body::start_of(const Op& op, const std::vector<ValueId>& operands, std::
   return binary(Function::subtract, start, shard_index(atoms, part));
 }
 
-/// Of a piece of a divided axis what a device has, zeros elsewhere.
+/// The elements of a piece of a sharded axis that a device holds; zeros elsewhere.
 ValueId Body::piece(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands) {
   const Shape& wanted = type(op.results[0]).shape;
   const Shape local = builder_.type(operands[0]).shape;
@@ -128,12 +128,12 @@ ValueId Body::piece(const Op& op, const Rule& rule, const Division& division, co
     const ValueId own = clamped(0, start, part - window);
     x = padded_around(taken(x, axis, own, window), axis, size);
     const ValueId shift = binary(Function::add, binary(Function::subtract, start, own), whole_number(size));
-    x = taken(x, axis, shift, size);  // a piece on other devices alone: clamped into the zeros
+    x = taken(x, axis, shift, size);  // a piece on other devices only: clamped into the zeros
   }
   return x;
 }
 
-/// An update of a divided axis: what falls on a device's part is written there, the rest stays.
+/// An update of a sharded axis: each device writes the elements in its part and keeps the others.
 ValueId Body::own_update(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands) {
   const Shape local = builder_.type(operands[0]).shape;
   const auto rank = local.size();
@@ -157,7 +157,7 @@ ValueId Body::own_update(const Op& op, const Rule& rule, const Division& divisio
     Attributes attributes;
     attributes.set("sizes", builder_.type(update).shape);
     std::vector<ValueId> there{operands[0]};
-    // Starts of a kind have one dtype: all are as the divided ones.
+    // Starts must have one dtype: all get that of the sharded axes.
     for (std::size_t i = 2; i < operands.size(); ++i) {
       operands[i] = builder_.convert(operands[i], DType::i64);
       there.push_back(operands[i]);
@@ -168,7 +168,7 @@ ValueId Body::own_update(const Op& op, const Rule& rule, const Division& divisio
   return builder_.op(op.kind, std::move(operands), op.attributes, op.name)[0];
 }
 
-/// Parts of reversed axes go to the devices at the other end, of all axes at once.
+/// Sends parts of reversed axes to the devices at the other end, for all axes at once.
 ValueId Body::mirrored(const Op& op, const Rule& rule, const Division& division, ValueId x) {
   const double bytes = mirror_bytes(op, rule, division);
   if (bytes == 0) return x;
@@ -215,10 +215,10 @@ double Body::mirror_bytes(const Op& op, const Rule& rule, const Division& divisi
   return bytes;
 }
 
-// --- attentions: who sees what, and what becomes of parts of the keys ---
+// --- attentions: visibility, and split keys ---
 
-/// Parts of queries and keys see each other by their places in all of them: a mask instead of the attributes, and the
-/// number of keys counted from a part's first one.
+/// Replaces attributes by a mask of global positions if queries or keys are sharded, and counts the number of keys from
+/// a part's first key.
 void Body::look_from_place(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands,
                            Attributes& attributes) {
   const auto factor = [&](const char* name) {
@@ -240,7 +240,7 @@ void Body::look_from_place(const Op& op, const Rule& rule, const Division& divis
   if (rules_of_kinds::sees_by_place(op)) {
     const ValueId key = placed(places(2, 1, keys), of_keys, keys);
     ValueId last = placed(places(2, 0, queries), of_queries, queries);
-    if (lengths != no_value && op.attributes.find("causal_offset") == nullptr) {  // the last ones of each row
+    if (lengths != no_value && op.attributes.find("causal_offset") == nullptr) {  // last positions of each row
       const ValueId rows = builder_.reshape(lengths, {builder_.type(lengths).shape[0], 1, 1, 1});
       last = binary(Function::add, last, binary(Function::subtract, rows, whole_number(all)));
     } else {
@@ -250,7 +250,7 @@ void Body::look_from_place(const Op& op, const Rule& rule, const Division& divis
   }
   if (!of_keys.empty() && attributes.find("kv_len") != nullptr) attributes.set("kv_len", keys);
   if (of_keys.empty() || (lengths == no_value && most == keys * module_.grid.parts(of_keys))) return;
-  // Behind its own keys a part has none, or padding.
+  // Number of valid keys in a part; the others are padding.
   const ValueId length = lengths == no_value ? whole_number(most) : lengths;
   ValueId own = clamped(0, binary(Function::subtract, length, shard_index(of_keys, keys)), keys);
   if (lengths == no_value) {
@@ -263,7 +263,7 @@ void Body::look_from_place(const Op& op, const Rule& rule, const Division& divis
   operands[attention_kv_len] = own;
 }
 
-/// Keys up to the last one that a query sees, and of a window only the near ones, beside what the mask says.
+/// Adds to the mask: keys up to the last one that a query sees and, with a window, only the nearest ones.
 void Body::see(const Op& op, ValueId key, ValueId last, std::int64_t window, std::vector<ValueId>& operands,
                Attributes& attributes) {
   ValueId seen = no_value;
@@ -286,8 +286,8 @@ void Body::see(const Op& op, ValueId key, ValueId last, std::int64_t window, std
   attributes.set("window", std::int64_t{0});
 }
 
-/// Each device attends to its own keys; outputs are weighed by the exponentials that a device has of all (the split
-/// softmax of Flash-Decoding: of the logarithms of their sums, less the largest one), and are then parts of a sum.
+/// Each device attends to its own keys; outputs are weighted by the device's share of all exponentials (the split
+/// softmax of Flash-Decoding: from log-sum-exps minus the largest one), and are then summed.
 std::vector<ValueId> Body::attended(const Op& op, const Atoms& atoms, std::vector<ValueId> operands,
                                     Attributes attributes) {
   const bool zero = op.attributes.text("masked_row", "zero") == "zero";
@@ -304,14 +304,14 @@ std::vector<ValueId> Body::attended(const Op& op, const Atoms& atoms, std::vecto
   };
   const ValueId best =
       over("maximum", own[1], "holds part of its keys on each device and reduces the largest exponent over all parts");
-  // A row that sees nothing on any device has no exponent: its weight is exp(-inf).
+  // A row that sees no key on any device has weight exp(-inf).
   const double lowest =
       dtype == DType::f64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};
   const ValueId base = binary(Function::maximum, best, number(lowest, dtype));
   const ValueId weight = builder_.elementwise(Function::exp, {binary(Function::subtract, own[1], base)});
   const ValueId sum =
       over("add", weight, "holds part of its keys on each device and sums the exponentials of all parts");
-  // Where some key is seen, the largest weight is 1.
+  // If a row sees some key, the largest weight is 1.
   const ValueId count = zero ? binary(Function::maximum, sum, number(1, dtype)) : sum;
   Shape column = builder_.type(own[1]).shape;
   column.push_back(1);
@@ -322,14 +322,14 @@ std::vector<ValueId> Body::attended(const Op& op, const Atoms& atoms, std::vecto
   return results;
 }
 
-/// Two sums of a number for each query and head.
+/// Bytes of two all-reduces of one number per query and head.
 double Body::attention_bytes(const Op& op, const Rule& rule, const Division& division) const {
   const auto parts = static_cast<double>(module_.grid.parts(division[at(rule.keys)]));
   const TensorType local =
       local_type(module_.grid, type(op.results[0]), layout_of(module_.grid, rule, rule.results[0], division));
   const double rows =
       static_cast<double>(local.shape[0]) * static_cast<double>(local.shape[1]) * static_cast<double>(local.shape[2]);
-  const double size = local.dtype == DType::f64 ? 8 : 4;  // f32 is what exponents are in, or wider
+  const double size = local.dtype == DType::f64 ? 8 : 4;  // f32, the minimum type of the log-sum-exp, or f64
   return 4 * size * rows * (parts - 1) / parts;
 }
 

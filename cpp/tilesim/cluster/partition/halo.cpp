@@ -14,7 +14,7 @@ struct HaloMessage {
   std::int64_t rows() const { return need.to - need.from; }
 };
 
-/// What a device has itself becomes segments, the rest pieces of others.
+/// Turns a device's own elements into segments, and the others into messages.
 std::vector<HaloMessage> split(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs,
                                Route& found) {
   std::vector<HaloMessage> pieces;
@@ -37,7 +37,7 @@ std::vector<HaloMessage> split(const std::vector<Source>& sources, const std::ve
   return pieces;
 }
 
-/// The first hop in which neither sender nor receiver has a piece yet, and which is no longer than the sender's part.
+/// The first hop in which neither sender nor receiver has a piece, and which is no longer than the sender's part.
 std::size_t hop_for(const HaloMessage& piece, std::int64_t part, std::size_t parts, std::vector<Hop>& hops) {
   const auto free = [&](const Hop& hop) {
     return hop.from[at(piece.receiver)] < 0 && hop.first[at(piece.sender)] < 0 && hop.rows <= part;
@@ -64,7 +64,7 @@ Route route(const std::vector<Source>& sources, const std::vector<std::vector<Ne
     const std::int64_t part = sources[piece.need.source].part;
     const std::size_t index = hop_for(piece, part, needs.size(), found.hops);
     Hop& hop = found.hops[index];
-    // A shorter piece comes with what is beside it.
+    // A shorter piece is sent together with adjacent elements.
     const std::int64_t first = std::min(piece.start, part - hop.rows);
     hop.from[at(piece.receiver)] = piece.sender;
     hop.first[at(piece.sender)] = first;
@@ -81,7 +81,7 @@ Route route_of(const Join& join, std::int64_t parts) {
   std::vector<Source> sources;
   for (const Stretch& stretch : join.stretches)
     sources.push_back({stretch.divided ? ceil_div(stretch.extent, parts) : stretch.extent, stretch.divided});
-  // Equal operands are one source.
+  // Equal operands share a source.
   std::vector<std::size_t> first(sources.size());
   for (std::size_t k = 0; k < first.size(); ++k) first[k] = join.stretches[k].same;
   std::vector<std::vector<Need>> needs(at(parts));
@@ -116,7 +116,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
   borders.low = borders.first * holes - halo.constant;
   borders.step = halo.step * own / holes;
   const std::int64_t last = halo.step * (own - 1) + halo.reach - borders.low;
-  if (last < 0) return borders;  // some devices would meet nothing but holes
+  if (last < 0) return borders;  // some devices would read only holes
   borders.length = last / holes + 1;
   borders.high = last - (borders.length - 1) * holes;
   const auto length_of = [&](std::int64_t count) {
@@ -125,7 +125,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
   };
   std::vector<std::vector<Need>> needs(at(parts));
   for (std::int64_t i = 0; i < parts; ++i) {
-    // Elements of the factor that are padding need nothing; padding of a sum must not meet what is not a number.
+    // Padding of the factor needs no elements, but padding that is summed must not read NaN.
     const std::int64_t count = std::min(own, extent - i * own), begin = borders.first + i * borders.step;
     const std::int64_t read = halo.sums ? borders.length : count > 0 ? length_of(count) : 0;
     if (read > 0 && (begin < 0 || begin + read > halo.extent)) borders.leaves = true;

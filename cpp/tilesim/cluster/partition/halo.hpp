@@ -28,7 +28,7 @@ struct Hop {
   std::vector<std::size_t> source;  ///< by sender: source of its piece
 };
 
-/// Elements of a tensor that a device has or receives: sources first, then the pieces of hops.
+/// Elements of a tensor that a device has or receives. Tensors: sources first, then the pieces of hops.
 struct Segment {
   std::size_t tensor = 0;
   std::int64_t start = 0, place = 0, rows = 0;
@@ -43,7 +43,7 @@ struct Route {
 /// Routes the pieces that each device needs (by device) in as few hops as possible, the longest together.
 Route route(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs);
 
-/// Parts of an axis with the borders that an operation reads, device by device. In elements of the axis.
+/// The range that an operation reads for each device's part of an axis, in elements of the axis.
 struct Borders {
   bool possible = false;             ///< all devices read equal ranges, with less traffic than a gather
   std::int64_t part = 0;             ///< per device
@@ -51,7 +51,7 @@ struct Borders {
   std::int64_t first = 0, step = 0;  ///< device i reads from first + i * step on
   std::int64_t length = 0;           ///< number of elements it reads
   std::int64_t low = 0, high = 0;    ///< padding kept by the operation: before, and after between two elements
-  Route route{};                     ///< if uneven pieces have fewer elements than borders
+  Route route{};                     ///< used if uneven pieces have fewer elements than borders
   bool leaves = false;               ///< some device reads before or after the axis
 };
 

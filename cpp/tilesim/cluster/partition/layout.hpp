@@ -20,14 +20,14 @@ bool is_prefix(const Atoms& shorter, const Atoms& longer);
 /// A mesh whose axes are split into prime parts, so that every part of an axis is a list of them.
 class Grid {
  public:
-  /// Splits at the boundaries of the parts of `shardings`. UserError if two of them overlap within an axis.
+  /// Splits axes at the boundaries of the parts in `shardings`. Throws UserError if two parts overlap within an axis.
   Grid(const Mesh& mesh, std::span<const Sharding* const> shardings);
 
   const Mesh& mesh() const { return mesh_; }
   std::int64_t devices() const { return devices_; }
   std::int64_t parts(const Atoms& atoms) const;
   std::int64_t size(int atom) const { return atoms_[static_cast<std::size_t>(atom)].size; }
-  /// The index among `parts(atoms)` of a place of the grid.
+  /// Index of a grid position among `parts(atoms)`.
   std::int64_t index(std::int64_t place, const Atoms& atoms) const;
   /// The same for every device, in order of their numbers.
   std::vector<std::int64_t> index_of_devices(const Atoms& atoms) const;
@@ -61,18 +61,18 @@ Sharding to_sharding(const Grid& grid, const Layout& layout);
 std::int64_t padded(std::int64_t extent, std::int64_t parts);
 TensorType local_type(const Grid& grid, const TensorType& type, const Layout& layout);
 
-// reshard.cpp: how a tensor gets from one layout to another, and the bytes that it sends.
+// reshard.cpp: moves of a tensor from one layout to another, and the bytes that they send.
 
 struct Move {
   enum class Sort : std::uint8_t { pad, cut, slice, all_gather, all_to_all, permute, all_reduce, reduce_scatter };
   Sort sort = Sort::slice;
   int axis = -1;       ///< padded, cut, sharded (slice, scatter, target of all_to_all) or gathered axis
   int from_axis = -1;  ///< all_to_all: gathered axis
-  Atoms atoms{};       ///< of the group
+  Atoms atoms{};       ///< atoms of the group
   Layout before{}, after{};
   std::int64_t extent = 0;  ///< pad, cut: local extent of the axis afterwards
   double bytes = 0;         ///< bytes sent per device
-  bool settled = false;     ///< the tensor is then padded as its layout requires
+  bool settled = false;     ///< the tensor then has the padding of its layout
 };
 
 /// Moves from `from` to `to`; the latter has no partial results.

@@ -42,7 +42,7 @@ class Regions {
   }
 
  private:
-  /// What an operation reads.
+  /// Atoms over which the operands of an operation are per-device.
   Atoms read(std::size_t f, const Op& op) const {
     Atoms atoms;
     for (const ValueId value : op.operands)
@@ -65,7 +65,7 @@ class Regions {
     return changed;
   }
 
-  /// All that a loop or a branch reads is in the region of each of its values.
+  /// Joins the regions of all operands, results and function values of a loop or branch.
   bool through(std::size_t f, const Op& op, Atoms& atoms) {
     bool changed = false;
     for (const std::int32_t callee : op.functions) {
@@ -93,7 +93,7 @@ class Regions {
     }
   }
 
-  /// Whether devices of a group differ along the region's axes alone.
+  /// Whether the devices of a group differ along the region's axes only.
   bool stays(const Op& op, const Atoms& own) const {
     if (own.empty()) return false;
     Atoms others;

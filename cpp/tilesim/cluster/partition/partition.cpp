@@ -42,7 +42,7 @@ void check_values(const Graph& graph) {
   }
 }
 
-/// Axes along which a kind combines rows, where parts of rows could be combined after its expansion.
+/// Axes along which a kind combines rows; its expansion can combine parts of rows.
 std::vector<std::int64_t> row_axes(const Op& op) {
   if (op.kind == Kind::softmax || op.kind == Kind::log_softmax) return {op.attributes.integer("dim")};
   const bool rows =
@@ -50,17 +50,17 @@ std::vector<std::int64_t> row_axes(const Op& op) {
   return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
 }
 
-/// An attention of which heads are divided along their size, where sums of scores send less than whole queries and keys
-/// do: as two products.
+/// Whether an attention with heads sharded along their size becomes two products, because summing scores sends less
+/// than gathering queries and keys.
 bool sums_scores(const Grid& grid, const GraphFunction& function, const Op& op, const std::vector<Layout>& layouts) {
   if (op.kind != Kind::attention) return false;
   const AttentionShape shape = attention_shape(function, op);
   if (shape.paged()) return false;
   const Layout &q = layouts[at(op.operands[attention_q])], &k = layouts[at(op.operands[attention_k])];
   const Atoms& divided = q.axes[3].size() > k.axes[3].size() ? q.axes[3] : k.axes[3];
-  // Fewer keys than there is room for are a slice, which leaves parts of them on other devices.
+  // With fewer keys than the cache has, the slice of keys would leave parts on other devices.
   if (divided.empty() || (shape.keys != shape.cache && !k.axes[2].empty())) return false;
-  const auto whole_size = [&](ValueId value) {  // bytes of a device that has all of the last axis
+  const auto whole_size = [&](ValueId value) {  // bytes per device with the full last axis
     Layout layout = layouts[at(value)];
     if (layout.axes[3].empty()) return 0.0;
     layout.axes[3].clear();
@@ -68,7 +68,7 @@ bool sums_scores(const Grid& grid, const GraphFunction& function, const Op& op, 
     return static_cast<double>(element_count(local.shape)) * static_cast<double>(bits(local.dtype)) / 8;
   };
   const DType dtype = function.value(op.operands[attention_q]).type.dtype;
-  const TensorType scores{dtype == DType::f64 ? dtype : DType::f32,  // in which an expansion computes
+  const TensorType scores{dtype == DType::f64 ? dtype : DType::f32,  // in the type of an expansion's scores
                           {shape.batch, shape.heads, shape.queries, shape.keys}};
   Layout layout = whole(4);
   for (const std::size_t axis : {0, 1, 2}) layout.axes[axis] = q.axes[axis];
@@ -78,7 +78,7 @@ bool sums_scores(const Grid& grid, const GraphFunction& function, const Op& op, 
   return sums < whole_size(op.operands[attention_q]) + whole_size(op.operands[attention_k]);
 }
 
-/// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
+/// Expands operations whose combined rows are sharded into primitives. Returns whether there are any.
 bool expand_divided_rows(const Grid& grid, Graph& graph, const Spread& spread) {
   std::set<std::string> names;
   for (std::size_t f = 0; f < graph.functions.size(); ++f)
@@ -117,7 +117,7 @@ std::vector<Layout> layouts_of(const Spread& spread, const Graph& graph, const s
   return layouts;
 }
 
-/// Divided constants become inputs of the entry function: each device holds its part alone. Names of their weights.
+/// Makes sharded constants inputs of the entry function: each device has its part only. Returns names of weights.
 std::vector<std::string> lift_constants(Graph& graph, Spread& spread) {
   GraphFunction& entry = graph.entry();
   const auto main = at(graph.main);
@@ -169,7 +169,7 @@ Graph opened(const Graph& graph) {
   for (GraphFunction& function : copy.functions)
     for (Op& op : function.ops)
       if (op.kind == Kind::fused || op.kind == Kind::call)
-        op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
+        op.kind = crosses(op) ? Kind::fused : Kind::call;  // region borders are not inlined
   inline_calls(copy);
   pass_state_on(copy);
   lift_from_loops(copy);
@@ -195,7 +195,7 @@ Partitioned partition(const Graph& graph) {
   Graph whole_graph = opened(graph);
   const Grid grid = grid_of(whole_graph);
   Spread spread = propagate(grid, whole_graph);
-  // What an attention becomes has a softmax.
+  // An expanded attention contains a softmax.
   while (expand_divided_rows(grid, whole_graph, spread)) spread = propagate(grid, whole_graph);
   take_slices_into_joins(grid, whole_graph, spread);
   const std::vector<std::string> lifted = lift_constants(whole_graph, spread);

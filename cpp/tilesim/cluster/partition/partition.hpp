@@ -12,13 +12,13 @@ namespace tilesim::partitioning {
 
 /// A collective that the partitioner inserted, with the reason.
 struct Inserted {
-  std::string function, operation;  ///< of the local graph
+  std::string function, operation;  ///< names in the local graph
   std::string kind;
-  std::string value;     ///< of the input graph, whose layout changes
+  std::string value;     ///< value of the input graph with the changed layout
   std::string consumer;  ///< operation of the input graph; empty: an output
   std::string reason;
-  std::int64_t devices = 1;  ///< of a group
-  double bytes = 0;          ///< sent by a device
+  std::int64_t devices = 1;  ///< devices per group
+  double bytes = 0;          ///< bytes sent per device
 };
 
 /// An input or output of the local graph.
@@ -35,11 +35,11 @@ struct Partitioned {
   std::vector<Border> inputs, outputs;
 };
 
-/// Partitions a graph that names a mesh and whose values have shardings. Throws UserError for a mesh that does not fit
-/// them, and Unsupported for partial results at inputs or outputs and for graphs that already have collectives.
+/// Partitions a graph that names a mesh and has shardings. Throws UserError for a mesh that does not fit them, and
+/// Unsupported for partial results at inputs or outputs and for graphs that already have collectives.
 Partitioned partition(const Graph& graph);
 
-/// The graph with inlined calls and fused nodes, as the partitioner sees it. Errors as of `partition`.
+/// The graph with inlined calls and fused nodes, as the partitioner uses it. Throws as `partition` does.
 Graph opened(const Graph& graph);
 /// The same graph with the propagated sharding of every value.
 Graph spread(const Graph& graph);
@@ -47,9 +47,9 @@ Graph spread(const Graph& graph);
 /// The sharding rule of an operation for the table of kinds: a line per factor, or the reason why it has none.
 std::vector<std::string> describe_rule(const GraphFunction& function, const Op& op);
 
-/// A graph as MLIR text in Shardy's dialect. Shardy knows the operations by their rules only. Every
-/// operation is a custom_call with the rule of its kind, and backend_config "function operation" by index; loops and
-/// branches are StableHLO's. Elements are f32, or i1 for bool. `graph` is opened and names a mesh.
+/// A graph as MLIR text in Shardy's dialect. Each operation is a custom_call with the sharding rule of its kind, and
+/// backend_config "function operation" by index; loops and branches are StableHLO's. Elements are f32, or i1 for bool.
+/// `graph` must be opened and name a mesh.
 std::string shardy_module(const Graph& graph);
 
 }  // namespace tilesim::partitioning

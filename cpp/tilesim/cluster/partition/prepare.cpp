@@ -63,7 +63,7 @@ void pass_state_on(Graph& graph) {
 
 namespace {
 
-/// Parameters of the functions of one graph's loops and branches, from the innermost ones outwards.
+/// Turns parameters in functions of loops and branches into state and operands, from the innermost ones outwards.
 class Lifting {
  public:
   explicit Lifting(Graph& graph) : graph_(graph), calls_(graph.functions.size(), 0) {
@@ -107,7 +107,7 @@ class Lifting {
     return static_cast<ValueId>(function.values.size()) - 1;
   }
 
-  /// The constant before operation `before`, which moves on by one where the function does not have it yet.
+  /// The constant, added before operation `before` unless the function has it; `before` then advances by one.
   ValueId outer(GraphFunction& function, std::size_t& before, const Op& constant) {
     const std::string& reference = constant.attributes.text("reference");
     for (std::size_t i = 0; i < before; ++i)
@@ -123,7 +123,7 @@ class Lifting {
     return value;
   }
 
-  /// The value goes into all functions of the operation: their constants of this reference become inputs.
+  /// Passes the value to all functions of the operation: their constants of this reference become inputs.
   void pass(GraphFunction& function, Op& op, ValueId value, const std::string& reference) {
     const TensorType type = function.value(value).type;
     const bool loop = op.kind == Kind::while_loop;
@@ -151,7 +151,7 @@ class Lifting {
   bool regions_ = false;
 };
 
-constexpr std::int64_t large_constant = 4096;  ///< elements, from which on a buffer is divided as parameters are
+constexpr std::int64_t large_constant = 4096;  ///< elements from which a buffer is sharded like parameters
 
 }  // namespace
 
@@ -175,7 +175,7 @@ Producers slices_of(const GraphFunction& function) {
   return slices;
 }
 
-/// Whether a slice cuts one axis alone, and takes every element of its stretch.
+/// Whether a slice cuts only this axis, with stride 1.
 bool cuts_only(const Op& op, std::size_t axis, const Shape& whole_shape) {
   const auto &start = op.attributes.integers("start"), &limit = op.attributes.integers("limit");
   const auto stride = op.attributes.integers("stride", std::vector<std::int64_t>(start.size(), 1));

@@ -12,10 +12,10 @@ namespace tilesim::partitioning {
 namespace {
 
 struct State {
-  std::vector<Atoms> given;   ///< of each axis
+  std::vector<Atoms> given;   ///< given sharding of each axis
   std::vector<bool> open;     ///< by axis
-  std::vector<int> priority;  ///< by axis: from which round on it is seen
-  Atoms barred;               ///< stated as replicated
+  std::vector<int> priority;  ///< by axis: first round in which the sharding counts
+  Atoms barred;               ///< atoms stated as replicated
 };
 
 class Propagation {
@@ -71,7 +71,7 @@ class Propagation {
     return state;
   }
 
-  /// Atoms over which a value is a device's own divide it no further, whatever is said.
+  /// Atoms over which a value is per-device shard none of its axes, whatever its sharding says.
   static void bar(State& state, const Atoms& own) {
     for (Atoms& given : state.given)
       for (std::size_t i = 0; i < given.size(); ++i)
@@ -82,7 +82,7 @@ class Propagation {
     state.barred.insert(state.barred.end(), own.begin(), own.end());
   }
 
-  /// Given divisions of the round take their places; what spread there before must be a part of them or goes.
+  /// Applies the given shardings of a round; a propagated sharding remains only if it extends the given one.
   void seen(int round) {
     for (std::size_t f = 0; f < states_.size(); ++f)
       for (std::size_t v = 0; v < states_[f].size(); ++v)
@@ -109,7 +109,7 @@ class Propagation {
     }
     return changed;
   }
-  /// An axis of a later round holds the atom.
+  /// Whether the atom belongs to a given sharding of an axis that is not applied yet.
   static bool kept_for_given(const State& state, const Layout& layout, int atom) {
     for (std::size_t axis = 0; axis < state.given.size(); ++axis)
       if (contains(state.given[axis], atom) && !contains(layout.axes[axis], atom)) return true;
@@ -154,7 +154,7 @@ class Propagation {
     return changed;
   }
 
-  /// Results are divided as operands are along an axis that is whole while they are computed.
+  /// Shards operands and results alike along an axis that each device needs in full in between.
   bool pass_order(std::size_t f, const Op& op, std::size_t axis) {
     Atoms longest;
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
@@ -166,7 +166,7 @@ class Propagation {
     return changed;
   }
 
-  /// Divisions pass the border of a region behind those that make the devices' own tensors.
+  /// Propagates shardings across a region's border, minor to the atoms that make tensors per-device.
   bool cross(std::size_t f, const Op& op, const Crossing& crossing) {
     const ValueId out = crossing.enters ? op.operands[0] : op.results[0],
                   in = crossing.enters ? op.results[0] : op.operands[0];
@@ -182,8 +182,8 @@ class Propagation {
     return changed;
   }
 
-  /// The longest division of each factor of which all tensors have a beginning; where they differ, what they share.
-  /// `rank` of a factor: the place, among the tensors from the largest on, of the first that divides it.
+  /// The longest sharding of each factor on which all tensors agree; if they differ, their common prefix. `rank` of a
+  /// factor: index of the first tensor that shards it, in order of size, largest first.
   Division agree(std::size_t f, const Op& op, const Rule& rule, std::vector<std::size_t>& rank) const {
     Division merged(rule.factors.size());
     std::vector<bool> differ(rule.factors.size(), false);
@@ -217,7 +217,7 @@ class Propagation {
     return merged;
   }
 
-  /// State of loops and operands of branches agree with the functions' inputs, results with their outputs.
+  /// Aligns the state of loops and operands of branches with the functions' inputs, and results with outputs.
   bool through(std::size_t f, const Op& op) {
     using FunctionValue = std::pair<std::size_t, ValueId>;
     bool changed = false;

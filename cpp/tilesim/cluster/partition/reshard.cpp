@@ -20,7 +20,7 @@ class ReshardPlanner {
     }
   }
 
-  /// `level`: axes get as many parts as they are to have before parts change places.
+  /// `level`: axes first get their final number of parts, before parts are moved.
   std::vector<Move> plan(bool level) {
     slices();
     while (!now_.partial.empty()) combine();
@@ -46,7 +46,7 @@ class ReshardPlanner {
     return (n - 1) / n;
   }
   bool direct(std::size_t axis) const { return now_extent_[axis] == to_extent_[axis]; }
-  /// Leading atoms of the axis that stay.
+  /// Number of leading atoms of the axis that stay.
   std::size_t kept(std::size_t axis) const {
     if (!direct(axis)) return 0;
     const Atoms &a = now_.axes[axis], &b = to_.axes[axis];
@@ -54,7 +54,7 @@ class ReshardPlanner {
     while (length < a.size() && length < b.size() && a[length] == b[length]) ++length;
     return length;
   }
-  /// Whether the axis may take further atoms of its target at its end.
+  /// Whether the axis may append further atoms of its target.
   bool grows(std::size_t axis) const {
     const bool plain = now_.axes[axis].empty() && now_extent_[axis] == type_.shape[axis];
     return (direct(axis) || plain) && is_prefix(now_.axes[axis], to_.axes[axis]) &&
@@ -103,7 +103,7 @@ class ReshardPlanner {
     }
     return any;
   }
-  /// Atoms that the axis lacks, where it holds only atoms of its target in another order.
+  /// Target atoms that the axis lacks, if all its atoms are among the target's, in any order.
   Atoms missing(std::size_t axis) const {
     Atoms added;
     for (const int atom : now_.axes[axis])
@@ -116,7 +116,7 @@ class ReshardPlanner {
     return added;
   }
 
-  /// One axis takes partial results over the atoms that divide it next; else all that are left are combined.
+  /// Scatters partial results along one axis over the atoms that shard it next; otherwise combines all remaining ones.
   void combine() {
     for (std::size_t i = 0; i < rank_; ++i) {
       if (!grows(i)) continue;
@@ -144,13 +144,13 @@ class ReshardPlanner {
     slices();
   }
 
-  /// How many times more parts an axis is to have; 0: no whole number of times.
+  /// Factor by which the axis's number of parts must grow; 0: not an integer.
   std::int64_t times(std::size_t axis) const {
     const std::int64_t now = grid_.parts(now_.axes[axis]), to = grid_.parts(to_.axes[axis]);
     return to % now == 0 ? to / now : 0;
   }
 
-  /// An axis that has too few parts is cut along mesh axes that divide nothing: any will do.
+  /// Slices an axis with too few parts along any free atom.
   bool cut_to_count() {
     for (std::size_t i = 0; i < rank_; ++i)
       for (const Atoms& atoms : to_.axes)
@@ -164,7 +164,7 @@ class ReshardPlanner {
     return false;
   }
 
-  /// Or takes the last ones of an axis that has too many.
+  /// Moves the last atom of an axis with too many parts to one with too few.
   bool exchange_to_count() {
     for (std::size_t i = 0; i < rank_; ++i)
       for (std::size_t j = 0; j < rank_; ++j) {
@@ -273,7 +273,7 @@ class ReshardPlanner {
   Layout now_;
   const Layout& to_;
   std::size_t rank_;
-  std::vector<std::int64_t> now_extent_, to_extent_;  ///< of whole axes with their padding
+  std::vector<std::int64_t> now_extent_, to_extent_;  ///< extents of full axes with padding
   std::vector<Move> moves_;
 };
 

@@ -9,7 +9,7 @@ namespace tilesim::partitioning {
 
 namespace {
 
-/// Dims of an axis that is read element by element, major first; false: windows, shifts, strides.
+/// Dims of an axis that is read element by element, major first; false for windows, shifts and strides.
 bool plain_dims(const Domain& domain, const AxisAccess& access, std::int64_t extent, std::vector<int>& dims) {
   std::vector<AxisAccess::Term> terms;
   for (const AxisAccess::Term& term : access.terms)
@@ -29,8 +29,8 @@ void make_whole(Factor& factor, const std::string& why) {
   if (factor.why.empty()) factor.why = why;
 }
 
-/// The dim along which an axis that is read at shifted places may be divided: the longest one. A window slides over
-/// results only; the places of a convolution's window, of which each device can sum some, are as good. -1: none.
+/// The dim along which an axis read at shifted positions may be sharded: the longest one; -1: none. Pooling: dims of
+/// results only; convolutions: also dims of the window, since devices can sum parts of it.
 int sliding(const Op& op, const Domain& domain, const AxisAccess& access, DType dtype) {
   const bool slides = op.kind == Kind::convolution || op.kind == Kind::window_reduce || op.kind == Kind::slice ||
                       (op.kind == Kind::pad && op.attributes.text("mode", "constant") == "constant");
@@ -86,7 +86,7 @@ void read_access(Rule& rule, const Domain& domain, const Access& access, const T
   }
 }
 
-/// Lists end before the first factor that is whole.
+/// Ends factor lists before the first factor that must be unsharded.
 void cut_lists(Rule& rule, std::vector<AxisFactors>& tensors) {
   for (AxisFactors& axes : tensors)
     for (std::vector<int>& list : axes) {
@@ -102,7 +102,7 @@ std::string combiner_of(const Op& op, const TensorType& type) {
   if (sums(op.kind)) return "add";
   if (op.kind != Kind::reduce) return {};
   const std::string combiner = op.attributes.text("combiner");
-  if (is_place(combiner)) return type.dtype == DType::boolean ? "" : "minimum";  // of the places of extremes
+  if (is_place(combiner)) return type.dtype == DType::boolean ? "" : "minimum";  // of the indices of extremes
   if (combiner == "mean") return is_float(type.dtype) ? "add" : "";
   return combiner;
 }
@@ -127,7 +127,7 @@ void sort_reductions(Rule& rule, const Domain& domain, const Op& op, const Tenso
   }
 }
 
-/// Rows that an operation combines: operand and result name the axis by two dims.
+/// Marks axes along which an operation combines rows: operand and result use different dims for them.
 void whole_rows(Rule& rule) {
   for (std::size_t axis = 0; axis < rule.operands[0].size() && axis < rule.results[0].size(); ++axis) {
     if (rule.operands[0][axis] == rule.results[0][axis]) continue;
@@ -239,7 +239,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
       }
       if (!placed) break;
     }
-    // What a device reads of its neighbours shrinks and grows with the parts: the longest beginning that fits.
+    // Halos depend on the number of parts: keeps the longest prefix that fits.
     for (const int factor : list)
       while (!halos_fit(rule, factor, grid.parts(division[at(factor)]))) division[at(factor)].pop_back();
   }

@@ -29,8 +29,8 @@ struct Factor {
 /// Factors of each axis, major first; the rest of an axis is unsharded.
 using AxisFactors = std::vector<std::vector<int>>;
 
-/// An operand axis that is read at shifted positions: element i of `factor` reads from step * i + constant on, up to
-/// `reach` further, in positions that include holes between elements of the axis.
+/// An operand axis read at shifted positions: element i of `factor` reads from position step * i + constant on, up to
+/// `reach` further. Positions include holes between elements of the axis.
 struct Halo {
   std::size_t operand = 0, axis = 0;
   int factor = 0;
@@ -82,27 +82,26 @@ using Division = std::vector<Atoms>;
 /// Reads atoms that shard factors from a tensor's layout, as far as the rule allows.
 void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Layout& layout,
                    Division& division);
-/// Removes impossible shardings: of a minor factor of an axis whose major ones are not fully sharded.
+/// Removes impossible shardings, such as of a minor factor whose major factors are not fully sharded.
 void make_possible(const Grid& grid, const Rule& rule, Division& division);
 /// Layout of a tensor under a division (without partial results).
 Layout layout_of(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Division& division);
 
 namespace rules_of_kinds {
 using Types = std::vector<const TensorType*>;
-/// Rules of kinds without affine access, from their attributes. False: the kind is not among them.
+/// Derives rules of kinds without affine access from their attributes. Returns false for other kinds.
 bool special(const GraphFunction& function, const Op& op, Rule& rule);
-/// Parts of an attention's keys: each device attends to its part.
+/// Adds the split of an attention's keys: each device attends to its part.
 void divides_keys(const Op& op, const Types& types, Rule& rule);
 /// Whether the keys visible to a query of an attention depend on its position.
 bool sees_by_place(const Op& op);
-/// Short pieces of a sharded axis: each device contributes its elements of the piece, and zeros.
+/// Adds a factor for short pieces of a sharded axis: each device contributes its elements, and zeros elsewhere.
 int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype);
-/// Positions of a concat's operands in its result.
+/// Adds the positions of a concat's operands in its result.
 void joins(const GraphFunction& function, const Op& op, Rule& rule);
-/// Running sums and extremes along a sharded axis, if a neutral element exists for devices that take no other's total.
+/// Adds the sharding of running sums and extremes along their axis, if there is a neutral element for the first device.
 void scans(const GraphFunction& function, const Op& op, Rule& rule);
-/// Batch axes that components of index vectors only enumerate: from an axis of the indexed tensor to that of the
-/// indices.
+/// Batch axes that index components only enumerate: map from the axis of the indexed tensor to that of the indices.
 std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op);
 }  // namespace rules_of_kinds
 

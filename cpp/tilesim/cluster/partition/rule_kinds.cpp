@@ -53,7 +53,7 @@ class Maker {
   int pieces(std::size_t axis, std::int64_t extent) { return rules_of_kinds::pieces(rule_, axis, extent, dtype(0)); }
   std::map<std::int64_t, std::size_t> numbered() const { return numbered_axes(function_, op_); }
 
-  /// Every axis but those in `apart` goes through all operands and results alike.
+  /// Adds a factor for every axis except those in `apart`, shared by all operands and results.
   void same_but(const Integers& apart) {
     for (std::size_t axis = 0; axis < result(0).size(); ++axis) {
       if (holds(apart, static_cast<std::int64_t>(axis))) continue;
@@ -70,7 +70,7 @@ class Maker {
   Rule& rule_;
 };
 
-/// Axes split and merge where their extents have common divisors, from the major side.
+/// Splits and merges axes with common divisors, from the major side.
 void reshape(Maker& make) {
   const Shape &from = make.shape(0), &to = make.result(0);
   std::size_t i = 0, j = 0;
@@ -138,23 +138,22 @@ void gather(Maker& make) {
   std::set<std::size_t> taken;
   for (const std::int64_t axis : map) {
     if (sizes[at(axis)] == x[at(axis)] && !make.rows(0, at(axis)).empty()) continue;
-    // Each place of a batch axis takes from the same place of this one.
+    // Each position of the batch axis reads the same position of this axis.
     const auto found = sizes[at(axis)] == 1 ? numbered.find(axis) : numbered.end();
     if (found != numbered.end() && taken.insert(found->second).second)
       make.on(0, at(axis), of_batch.at(found->second));
-    else  // rows and windows by an index each: a device has zeros for those of others
+    else  // rows and windows by index: zeros for those of other devices
       make.on(0, at(axis), make.pieces(at(axis), x[at(axis)]));
   }
 }
 
-/// Windows over all of an axis pass through, rows of x where an index says where they begin, batch axes where they
-/// number an axis of x.
+/// Windows over a full axis are parallel, and so are indexed rows of x, and batch axes that enumerate an axis of x.
 void scatter(Maker& make) {
   const Shape &x = make.shape(0), &indices = make.shape(1), &updates = make.shape(2);
   const Integers window = make.attributes().integers("update_window_dims"),
                  inserted = make.attributes().integers("inserted_window_dims"),
                  map = make.attributes().integers("scatter_dims_to_operand_dims");
-  // What falls on other devices' rows is dropped.
+  // Updates for rows of other devices are dropped.
   const bool drops = make.attributes().text("mode", "drop") == "drop";
   std::size_t next = 0;
   for (std::size_t axis = 0; axis < x.size(); ++axis) {
@@ -234,7 +233,7 @@ void rotary(Maker& make) {
   }
 }
 
-/// x [N, C, ..]: images, and groups of channels (all of C as groups and what a group has).
+/// x [N, C, ..]: factors for images and for groups of channels (C is groups times channels per group).
 void normalize_groups(Maker& make) {
   const Shape& x = make.shape(0);
   const int n = make.factor("n", x[0]);
@@ -249,7 +248,7 @@ void normalize_groups(Maker& make) {
     if (make.rank(i) == 1) make.on(i, 0, g);
 }
 
-/// Axes that windows do not slide over.
+/// Axes with windows, strides or padding.
 Integers windowed(Maker& make) {
   Integers axes;
   const Integers window = make.attributes().integers("window");
@@ -261,7 +260,7 @@ Integers windowed(Maker& make) {
   return axes;
 }
 
-/// Windows that lie side by side: as many as there are, each with its elements.
+/// Non-overlapping windows: factors for the windows and for the elements of each.
 void apart_windows(Maker& make) {
   const Integers window = make.attributes().integers("window");
   const Integers strides = make.attributes().integers("strides", Integers(window.size(), 1));
@@ -278,7 +277,7 @@ void apart_windows(Maker& make) {
   }
 }
 
-/// Axes along which the second shape is shorter.
+/// Axes along which `part` is shorter than `x`.
 Integers shortened(const Shape& x, const Shape& part) {
   Integers axes;
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -344,7 +343,7 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
     case Kind::top_k:
     case Kind::fft:
       return along("dim");
-    // Between devices of a region whose tensors are their own: each has the same part along the region's other axes.
+    // Between devices of a region with per-device tensors: all have equal parts along the region's other axes.
     case Kind::all_reduce:
     case Kind::permute_devices:
     case Kind::broadcast_devices:
@@ -365,7 +364,7 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       return made([](Maker& make) {
         const Integers& dims = make.attributes().integers("dims");
         make.same_but(dims);
-        for (const std::int64_t axis : dims)  // parts change places, and each is reversed
+        for (const std::int64_t axis : dims)  // devices exchange parts, and each is reversed
           make.keeps(at(axis), make.factor("mirror" + std::to_string(axis), make.result(0)[at(axis)], false));
       });
     case Kind::dynamic_slice:
@@ -378,7 +377,7 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       return made([](Maker& make) {
         const Integers apart = shortened(make.shape(0), make.shape(1));
         make.same_but(apart);
-        for (const std::int64_t axis : apart)  // each device writes what falls on its part
+        for (const std::int64_t axis : apart)  // each device writes the elements in its part
           make.keeps(at(axis), make.factor("rows" + std::to_string(axis), make.shape(0)[at(axis)]));
       });
     case Kind::normalize:

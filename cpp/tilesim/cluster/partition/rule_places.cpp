@@ -17,7 +17,7 @@ void divides_keys(const Op&, const Types& types, Rule& rule) {
   const auto named = std::ranges::find(rule.factors, "t", &Factor::name);
   if (rule.operands[attention_k].size() != 4 || types[attention_k]->shape[2] < 2) return;
   rule.keys = static_cast<int>(named - rule.factors.begin());
-  // All that there is room for: attribute kv_len is counted from a part's first key.
+  // The full cache: attribute kv_len counts from a part's first key.
   *named = {
       .name = "t", .extent = types[attention_k]->shape[2], .sort = Factor::Sort::reduced, .combiner = "add", .why = {}};
   for (const std::size_t operand : {attention_k, attention_v}) rule.operands[operand][2] = {rule.keys};
@@ -43,7 +43,7 @@ void joins(const GraphFunction& function, const Op& op, Rule& rule) {
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     const std::int64_t extent = function.value(op.operands[k]).type.shape[join.axis];
     const auto same = std::ranges::find(op.operands, op.operands[k]) - op.operands.begin();
-    // One element is in no parts: each device has it.
+    // A single element is not sharded: every device has it.
     join.stretches.push_back({0, extent, join.extent, extent, extent > 1, at(same)});
     if (extent > 1) rule.operands[k][join.axis].push_back(join.factor);
     join.extent += extent;

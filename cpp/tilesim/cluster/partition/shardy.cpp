@@ -19,13 +19,13 @@ std::string mlir_type(const TensorType& type) {
   return text + (type.dtype == DType::boolean ? "i1>" : "f32>");
 }
 
-/// i, j, .. z, z_1, z_2, ..: Shardy's names of factors by index.
+/// Shardy's names of factors by index: i, j, .. z, z_1, z_2, ..
 std::string symbol(int index) {
   if (index < 18) return std::string(1, static_cast<char>('i' + index));
   return "z_" + std::to_string(index - 17);
 }
 
-/// #sdy.op_sharding_rule of an operation. What no factor covers of an axis is a separate factor.
+/// The #sdy.op_sharding_rule of an operation. The rest of an axis beyond its factors is a separate factor.
 class RuleText {
  public:
   RuleText(const GraphFunction& function, const Op& op, const Rule& rule) : function_(function), rule_(rule) {
@@ -78,7 +78,7 @@ class RuleText {
   std::string text_;
 };
 
-/// The same at the border of a region: behind the factor that makes the devices' own tensors, an axis goes through.
+/// The rule at a region's border: an axis continues minor to the factor that makes tensors per-device.
 std::string border_text(const GraphFunction& function, const Op& op) {
   const Shape &from = function.value(op.operands[0]).type.shape, &to = function.value(op.results[0]).type.shape;
   std::string operand, result, sizes;
@@ -91,7 +91,7 @@ std::string border_text(const GraphFunction& function, const Op& op) {
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
     const std::int64_t inside = std::min(from[axis], to[axis]), outside = std::max(from[axis], to[axis]);
     const std::string own = inside > 0 && outside > inside ? made(outside / inside) : "", through = made(inside);
-    // Beside another factor there may be none of size 1.
+    // An axis with several factors must have none of size 1.
     const std::string all = own.empty() ? through : inside == 1 ? own : own + through;
     operand += (axis ? ", " : "") + (from[axis] == outside ? all : through);
     result += (axis ? ", " : "") + (to[axis] == outside ? all : through);
@@ -124,7 +124,7 @@ class ShardyWriter {
   }
 
  private:
-  using Names = std::vector<std::string>;  ///< of values
+  using Names = std::vector<std::string>;  ///< names of values
 
   std::string bordered(const GraphFunction& function, ValueId id) const {
     const Value& value = function.value(id);
@@ -145,7 +145,7 @@ class ShardyWriter {
     text_ += ") : (" + types + ") -> ()\n";
   }
 
-  /// Given shardings of an operation's results; those that have none are open.
+  /// Given shardings of an operation's results; results without one are open.
   static std::string given(const GraphFunction& function, const Op& op) {
     std::string text;
     bool any = false;
@@ -205,7 +205,7 @@ class ShardyWriter {
   void call(const GraphFunction& function, const Op& op, const std::string& config, Names& names) {
     begin(op, names, "stablehlo.custom_call", 0);
     text_ += " <{call_target_name = \"" + std::string(info(op.kind).name) + "\", backend_config = \"" + config + "\"}>";
-    // What has no operands has no rule either: its results take what those who read them want.
+    // Operations without operands have no rule: their results take the sharding that readers need.
     const bool reads = std::ranges::any_of(op.operands, [](ValueId id) { return id != no_value; });
     std::string rule;
     if (crosses(op))

@@ -19,8 +19,8 @@ std::int64_t added(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-/// Lists passes in an order in which they can be done, and gives each of those that another waits for a slot, which is
-/// free again when the other has read it.
+/// Lists passes in a valid order. Each pass for which another one waits gets a slot, which is free again after the
+/// other has read it.
 class Listing {
  public:
   Listing(Carried& to, const PassOrder& order, const Places& places, int micros)
@@ -55,7 +55,7 @@ class Listing {
     return ((forward ? 0 : static_cast<std::int64_t>(places_.size())) + place) * micros_ + micro;
   }
 
-  /// What a pass waits for beyond its own stage's order, -1: nothing.
+  /// Key of the pass of another stage for which a pass waits; -1: none.
   std::int64_t needs(const Pass& one, int stage) const {
     require(one.chunk < places_.chunks && one.micro < static_cast<std::uint32_t>(micros_), "a pass is out of order");
     if (one.kind == PassKind::weight_gradient) return -1;
@@ -104,8 +104,8 @@ class Listing {
   const PassOrder& order_;
   const Places& places_;
   std::int64_t micros_;
-  std::vector<std::int32_t> told_, free_;  ///< slot of what was told, by its key; slots that are free
-  std::vector<std::int64_t> blocked_;      ///< what a stage stands still for
+  std::vector<std::int32_t> told_, free_;  ///< slot by key of its pass; free slots
+  std::vector<std::int64_t> blocked_;      ///< by stage: key for which it waits
 };
 
 Carried::Carried(const PassOrder& order, const Places& places, int micros)

@@ -17,7 +17,7 @@ struct Places {
   std::size_t size() const { return before.size(); }
 };
 
-/// An order with each pass after those that it waits for; built once, executed for many steps.
+/// An order in which each pass follows the passes that it waits for; built once, executed for many steps.
 class Carried {
  public:
   Carried(const PassOrder& order, const Places& places, int micros);
@@ -28,13 +28,13 @@ class Carried {
   int stages() const { return stages_; }
   std::size_t rows() const { return rows_; }
 
-  /// For `steps` steps: `times` has, per kind (forward, input gradient, weight gradient, both) and place, the
-  /// picoseconds of each step. What passes to another stage takes `transfer` more. When each stage begins its first
-  /// pass and ends its last: per stage a number of each step. UserError where a sum is beyond 63 bits.
+  /// Runs `steps` steps. `times`: picoseconds by kind (forward, input gradient, weight gradient, both), place and step;
+  /// a result for another stage takes `transfer` more. Sets begin of the first and end of the last pass, by stage and
+  /// step. Throws UserError if a sum exceeds 63 bits.
   void run(std::span<const std::int64_t> times, std::size_t steps, std::int64_t transfer,
            std::span<std::int64_t> begins, std::span<std::int64_t> ends) const;
 
-  /// End of each pass in one step, stage after stage.
+  /// End of each pass in one step, by stage.
   std::vector<std::int64_t> ends(std::span<const std::int64_t> times, std::int64_t transfer) const;
 
  private:
@@ -42,7 +42,7 @@ class Carried {
   struct Item {
     std::int32_t row, waits, tells;
     std::uint16_t stage;
-    bool first, sends;  ///< first of its stage; sends to another stage
+    bool first, sends;  ///< first pass of its stage; result goes to another stage
   };
   friend class Listing;
 
@@ -50,7 +50,7 @@ class Carried {
   template <std::size_t lanes, bool checked>
   void block(std::span<const std::int64_t> times, std::size_t steps, std::size_t at, std::size_t count,
              std::int64_t transfer, std::span<std::int64_t> begins, std::span<std::int64_t> ends) const;
-  /// Whether no sum of times can exceed 63 bits: checks the sum of consecutive passes.
+  /// Whether no sum of times can exceed 63 bits, by the sum over consecutive passes.
   bool bounded(std::span<const std::int64_t> times, std::size_t steps, std::int64_t transfer) const;
 
   int stages_;

@@ -1,4 +1,4 @@
-// Greedy orders by a list of wishes. A weight gradient is the last wish: it fills a bubble, or makes space for a
+// Greedy orders by a list of preferred passes. Weight gradients come last: they fill bubbles, or free space for a
 // micro-batch.
 #include <algorithm>
 #include <optional>
@@ -34,7 +34,7 @@ class Greedy {
 
  private:
   int part(int stage, int chunk) const { return chunk == 0 ? stage : 2 * stages_ - 1 - stage; }
-  /// Passes of a part that have ended.
+  /// Number of completed passes of a part.
   int& done(PassKind kind, int part) { return done_[static_cast<int>(kind)][static_cast<std::size_t>(part)]; }
 
   bool ready(PassKind kind, int part) {
@@ -47,7 +47,7 @@ class Greedy {
 
   std::optional<Wish> choose(int stage) {
     for (const Wish& wish : wishes_) {
-      // what comes back finds a place
+      // returning micro-batches need free space
       const bool full = held_[static_cast<std::size_t>(stage)] >= most_ - (chunks_ - 1 - wish.chunk);
       if (!(wish.kind == PassKind::forward && full) && ready(wish.kind, part(stage, wish.chunk))) return wish;
     }

@@ -21,7 +21,7 @@ Row all(PassKind kind, int micros) {
   return row;
 }
 
-/// Some forward passes, then one and one, then what is left.
+/// Some forward passes, then forward and backward passes alternately, then the remaining ones.
 Row in_turns(const Row& forward, const Row& backward, std::size_t warm) {
   Row row(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(warm));
   for (std::size_t one = 0; one < backward.size(); ++one) {
@@ -46,8 +46,8 @@ PassOrder one_and_one(int stages, int micros) {
   return order;
 }
 
-/// Groups of as many micro-batches as there are stages go through one chunk after the other.
-/// Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM (2021), 2.2.
+/// Groups of `stages` micro-batches pass one chunk after the other (Narayanan et al., Efficient large-scale language
+/// model training on GPU clusters using Megatron-LM, 2021, 2.2).
 PassOrder interleaved(int stages, int micros, int chunks) {
   Row forward, backward;
   for (int group = 0; group < micros; group += stages)
@@ -65,8 +65,8 @@ PassOrder interleaved(int stages, int micros, int chunks) {
   return order;
 }
 
-/// 1f1b whose weight gradients come later by as many micro-batches as there are stages before.
-/// Qi et al., Zero bubble pipeline parallelism (2023), schedule ZB-H1.
+/// 1f1b with weight gradients delayed by as many micro-batches as there are earlier stages (Qi et al., Zero bubble
+/// pipeline parallelism, 2023, schedule ZB-H1).
 PassOrder zb_h1(int stages, int micros) {
   PassOrder order;
   for (int stage = 0; stage < stages; ++stage) {
@@ -84,7 +84,7 @@ PassOrder zb_h1(int stages, int micros) {
   return order;
 }
 
-/// One stage of DualPipe. Ways are numbered from the near one, whose beginning is closer to the stage.
+/// One stage of DualPipe. Direction 0 is the one that begins closer to the stage.
 class BothWays {
  public:
   BothWays(int near, int micros) : near_(near), forward_{0, micros / 2}, back_{0, micros / 2} {}
@@ -93,7 +93,7 @@ class BothWays {
     const int chunk = chunk_of(way);
     row_.push_back(pass(PassKind::forward, chunk, forward_[chunk]++));
   }
-  /// `whole`: the weight gradient does not wait.
+  /// `whole`: with the weight gradient; otherwise that is delayed.
   void back(int way, bool whole = true) {
     const int chunk = chunk_of(way), micro = back_[chunk]++;
     row_.push_back(pass(whole ? PassKind::backward : PassKind::input_gradient, chunk, micro));
@@ -112,7 +112,7 @@ class BothWays {
   int chunk_of(int way) const { return way == 0 ? near_ : 1 - near_; }
 
   Row row_;
-  std::deque<Pass> waiting_;  // weight gradients
+  std::deque<Pass> waiting_;  // delayed weight gradients
   int near_;
   int forward_[2], back_[2];  // next micro-batch of each chunk
 };
@@ -126,7 +126,7 @@ Row dualpipe_stage(int stage, int stages, int micros) {
   for (int turn = 0; turn < micros / 2 - stages + out + 1; ++turn)
     one.forward(0), one.back(1), one.forward(1), one.back(0);
   for (int turn = 0; turn < inside; ++turn) one.back(1), one.forward(1), one.back(0);
-  const int late = (out + 1) / 2;  // from here on weight gradients wait
+  const int late = (out + 1) / 2;  // later turns delay weight gradients
   for (int turn = 0; turn <= out; ++turn) {
     one.back(1, !(turn > late || (turn == late && out % 2 == 1)));
     one.back(0, turn < late);
@@ -135,8 +135,8 @@ Row dualpipe_stage(int stage, int stages, int micros) {
   return one.finished();
 }
 
-/// DeepSeek-AI, DeepSeek-V3 technical report (2024), 3.2.1, with the eight phases of its published code. A forward and
-/// a backward pass that overlap there stand one behind the other here.
+/// DeepSeek-AI, DeepSeek-V3 technical report (2024), 3.2.1, with the eight phases of its published code. Forward and
+/// backward passes that overlap there follow each other here.
 PassOrder dualpipe(int stages, int micros) {
   PassOrder order;
   for (int stage = 0; stage < stages; ++stage) order.push_back(dualpipe_stage(stage, stages, micros));
@@ -151,11 +151,11 @@ PassOrder pass_order(const std::string& schedule, int stages, int micros, int ch
   if (schedule == "1f1b") return one_and_one(stages, micros);
   if (schedule == "interleaved") return interleaved(stages, micros, chunks);
   if (schedule == "zb-h1") return zb_h1(stages, micros);
-  // Qi et al. (2023), ZB-H2: room for 2 stages - 1 micro-batches, and no bubble from there on.
+  // Qi et al. (2023), ZB-H2: space for 2 stages - 1 micro-batches, and no bubble in the steady state.
   if (schedule == "zb-h2")
     return greedy_order(stages, micros, {{input_gradient, 0}, {forward, 0}, {weight_gradient, 0}}, 2 * stages - 1);
-  // Two chunks as a V in the memory of 1f1b, after Qi et al., Pipeline parallelism with controllable memory (2024).
-  // The order is ours: the best of the wishes in any order on 2 to 8 stages of equal passes.
+  // Two chunks in a V with the memory of 1f1b, after Qi et al., Pipeline parallelism with controllable memory (2024).
+  // The preferences are the best permutation for 2 to 8 stages with equal passes.
   if (schedule == "zb-v")
     return greedy_order(stages, micros,
                         {{input_gradient, 0},

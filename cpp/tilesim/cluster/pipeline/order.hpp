@@ -21,12 +21,12 @@ struct Pass {
 /// The passes of each stage.
 using PassOrder = std::vector<std::vector<Pass>>;
 
-/// The order of a named schedule, for equal parts. InternalError for an unknown name; callers check whether the
-/// schedule supports these sizes.
+/// The order of a named schedule. Throws InternalError for an unknown name; callers check whether the schedule supports
+/// these sizes.
 PassOrder pass_order(const std::string& schedule, int stages, int micros, int chunks);
 
-/// Greedy order: each stage runs the first possible pass of a list of wishes (kind, chunk); passes take one time unit,
-/// and a stage holds up to `most` chunks. Chunk 1 runs up the stages.
+/// Greedy order: each stage runs the first possible pass of a preference list (kind, chunk). Passes take one time unit,
+/// and a stage holds up to `most` chunks. Chunk 1 runs from the last stage to the first.
 struct Wish {
   PassKind kind;
   int chunk;

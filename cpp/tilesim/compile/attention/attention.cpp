@@ -1,5 +1,5 @@
-// Emits the statements of an attention kernel. Each row of a tile of queries has its largest score so far, sum of
-// weights and weighted sum of values. Arrays compute the next scores while the vector unit processes the previous ones.
+// Emits the statements of an attention kernel. Each row of a tile of queries keeps its largest score, sum of weights
+// and weighted sum of values. Arrays compute the next scores while the vector unit processes the previous ones.
 #include <utility>
 
 #include "tilesim/base/error.hpp"
@@ -50,7 +50,7 @@ void AttentionLowering::find_trip(const Expr& part) {
   sees_ = p_.all_see() ? Expr(1) : less(part_begin_, end_of(last));
 }
 
-/// The tile of that number among those that follow each other.
+/// Sets the current tile of queries to tile `number` of the trip.
 void AttentionLowering::find_tile(const Expr& number) {
   const bool several = plan_.groups > 1;
   number_ = several ? modulo(number, plan_.per_part) : number;
@@ -71,7 +71,7 @@ AttentionLowering::Keys AttentionLowering::keys(const Expr& number) const {
   k.start = k.tile * Expr(plan_.keys);
   k.count = p_.lengths ? min(Expr(plan_.keys), length_ - k.start) : part_of(p_.keys, plan_.keys, k.start);
   if (!p_.hides() || plan_.heads > 1) return k;
-  const Expr nearest = k.start - first_ - offset_;  // row that sees the first key as its last one
+  const Expr nearest = k.start - first_ - offset_;  // first row that sees the first key
   if (p_.causal) k.from = max(Expr(0), nearest);
   Expr to = rows_;
   if (p_.window > 0) to = min(rows_, nearest + k.count + Expr(p_.window - 1));
@@ -111,7 +111,6 @@ program::Transfer AttentionLowering::rows_transfer(ValueId value, std::int64_t w
                          {0, plan_.queries * width, width, 1}, slot);
 }
 
-/// Tiles of keys that stay are loaded by the first tile of queries that sees them.
 void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width,
                                   Block& block) const {
   const std::string queue = load_queue(static_cast<std::int64_t>(operand) - 1);
@@ -153,7 +152,7 @@ void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block
 
 namespace {
 
-/// The transposed product, of the transposed factors.
+/// Transposes the product: swaps its factors and the dims of each view.
 void turn(program::MmaOp& mma) {
   std::swap(mma.a, mma.b);
   for (View* view : {&mma.a, &mma.b, &mma.c}) std::swap(view->dims[0], view->dims[1]);
@@ -223,12 +222,12 @@ void AttentionLowering::where(const Expr& condition, Block statements, Block& bl
 
 void AttentionLowering::emit_begin(bool follows, Block& block) const {
   load_queries(block);
-  // The first query of a tile sees what the last one of the tile before did, but for a window of one.
+  // The first query of a tile sees only keys that the last query of the previous tile saw, unless the window is 1.
   const bool held = follows && plan_.resident && plan_.groups == 1 && p_.window != 1;
   if (p_.all_see()) emit_scores(keys(0), held, block);
 }
 
-/// Whoever releases has waited: where the part sees no keys, for none of them.
+/// Releases a resident slot after waiting for it. If the part sees no keys, nothing else has waited: adds that wait.
 void AttentionLowering::release_held(const char* slot, Block& block) const {
   if (!plan_.resident) return;
   Block none;
@@ -247,7 +246,7 @@ Block AttentionLowering::tile(const Expr& number, bool next) {
   return block;
 }
 
-/// A tile's keys; products that give the next scores stand before those that take the weights at hand.
+/// Processes all keys of a tile; products for the next scores precede products with the current weights.
 void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
   Block each, last, sums;
   if (!p_.all_see()) emit_scores(keys(0), false, last);

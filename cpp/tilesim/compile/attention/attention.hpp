@@ -13,7 +13,7 @@ namespace tilesim::lower {
 std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& function, const Op& op,
                                                            const Share& machine);
 
-/// Plans by problem; empty: no tile fits.
+/// Plans by problem; empty: no tile fits the scratchpad.
 struct AttentionPlans { std::map<mapping::AttentionProblem, std::optional<mapping::AttentionPlan>> known; };
 
 /// Lowers an attention that has a problem and a plan; the plan may come from `context.choices`.

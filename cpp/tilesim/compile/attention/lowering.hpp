@@ -39,15 +39,15 @@ class AttentionLowering {
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t head_tiles() const { return ceil_div(p_.shared(), plan_.heads); }
 
-  /// Number of tiles per trip: those of a part, one key head after the other.
+  /// Number of tiles per trip: the tiles of a part, for one key head after the other.
   Expr sequence() const { return plan_.groups > 1 ? groups_here_ * Expr(plan_.per_part) : tiles_here_; }
   /// Sets the current batch row, its number of keys, and the position of the first query among them.
   void find_row();
   void find_trip(const Expr& part);
   void find_tile(const Expr& number);
-  /// Step between tiles of keys: where the row length is data, the parts take tiles in turn, so that all get as many.
+  /// Step between tiles of keys: if row lengths are data, the parts take tiles in turn, so that all get as many.
   std::int64_t apart() const { return p_.lengths ? plan_.splits : 1; }
-  /// First tile of keys that queries from `first` on see; end of those that queries before `last` see.
+  /// First tile of keys visible to queries from `first` on, and end of the tiles visible to queries before `last`.
   Expr begin_of(const Expr& first) const {
     if (plan_.splits > 1) return split_ * Expr(p_.lengths ? 1 : plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
@@ -60,10 +60,10 @@ class AttentionLowering {
     return ceil_div(min(length_, max(Expr(0), last + offset_)), plan_.keys);
   }
 
-  /// Number of trips of a row that has all its keys.
+  /// Number of trips of a row of full length.
   std::int64_t most_trips() const { return plan_.split_tiles(p_); }
 
-  /// One tile of keys: its number counted from the tile's first one, its place, and the rows that see some of it.
+  /// One tile of keys: its number within the tile of queries, its position, and the rows that see some of its keys.
   struct Keys { Expr number, tile, start, count, from, rows; };
   Keys keys(const Expr& number) const;
 
@@ -87,7 +87,7 @@ class AttentionLowering {
   std::string table(std::size_t operand, const char* stem, program::Typical typical);
   std::string copied(ValueId value, const char* stem, program::Typical typical);
   void find_tables();
-  /// Puts the steps that make integer tables before the kernel that reads them.
+  /// Puts the steps that compute integer tables before the kernel that reads them.
   program::Scope behind_tables(program::Scope kernel);
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
   std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
@@ -107,11 +107,11 @@ class AttentionLowering {
     if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
   }
   void release_held(const char* slot, program::Block& block) const;
-  /// Adds statements under a condition on a head's first or last tile, among consecutive tiles.
+  /// Adds statements under a condition.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
   void load_queries(program::Block& block) const;
   program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const;
-  /// Loads resident tiles of keys in the first tile of queries that sees them.
+  /// Loads a tile of keys; a resident one only in the first tile of queries that sees it.
   void load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width, program::Block& block) const;
   /// Transfers of a tile's rows of k or v; one per page of a paged cache.
   program::Block key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const;
@@ -124,9 +124,9 @@ class AttentionLowering {
   /// Splits the rows that see some of the keys over the arrays.
   void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b,
                 const program::View& c, bool accumulate, program::Block& block) const;
-  /// `held`: the previous tile has already waited for these keys.
+  /// `held`: the previous tile of queries has already waited for these keys.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
-  /// Version of the sums: per tile of keys, one update by the vector unit (rescale) and one by each array.
+  /// Version of the sums: per tile of keys one update by the vector unit (rescaling) and one by each array.
   Expr sums_before(const Expr& number) const { return number * Expr(1 + summers().count) + Expr(1); }
 
   void emit_sums(const Keys& k, program::Block& block) const;
@@ -190,13 +190,13 @@ class AttentionLowering {
   program::View sums(const std::string& slot) const { return {slot, 0, 0, {{rows_, p_.width}, {p_.width, 1}}}; }
 
   void emit_start(program::Block& block) const;
-  /// Condition: some query of the tile does not see some key of the tile.
+  /// Condition: some key of the tile is hidden from some query of the tile.
   Expr hides(const Keys& k) const;
   int visible(Compute& compute, const Keys& k) const;
   /// Replaces products by scaled, capped, biased and masked scores.
   void change_scores(const Keys& k, bool hidden, program::Block& block) const;
-  /// `compute` makes the statements for tiles with and without changed scores and hidden keys. Changed scores are
-  /// final; unchanged ones are products that still need the scale.
+  /// `make` returns the statements for tiles with and without changed scores and hidden keys. Changed scores are final;
+  /// unchanged ones are products without the scale.
   template <class Make>
   void emit_either(const Keys& k, const Make& make, program::Block& block) const {
     const bool always = p_.reshapes || !(scale_ > 0);
@@ -222,7 +222,7 @@ class AttentionLowering {
   void store_lse(const Expr& first, const Expr& queries, std::int64_t stride, program::Block& block) const;
   bool has_lse() const { return op_.results.size() > 1 && context_.placed(op_.results[1]); }
 
-  // ---- Keys in parts
+  // ---- Split keys
 
   program::Scope in_parts();
   Placement temporary(const std::string& stem, const Shape& shape, DType dtype = DType::f32);
@@ -245,9 +245,9 @@ class AttentionLowering {
 
   void load_mask(const Keys& k, program::Block& block) const;
   program::View mask_view(const Keys& k) const;
-  // ---- All
+  // ---- Tiles of queries
 
-  /// Loads the queries of a tile and computes its first scores: emitted before the last sums of the previous tile.
+  /// Loads the queries of a tile and computes its first scores; precedes the last sums of the previous tile.
   void emit_begin(bool follows, program::Block& block) const;
   /// The remaining statements of a tile, around the begin of the next one.
   program::Block tile(const Expr& number, bool next);
@@ -266,7 +266,7 @@ class AttentionLowering {
   const Op& op_;
   mapping::AttentionProblem p_;
   std::int64_t arrays_, loads_;
-  double cap_, scale_ = 1;  ///< factors that the products of queries and keys still need
+  double cap_, scale_ = 1;  ///< factors still missing in the products of queries and keys
   mapping::AttentionPlan plan_;
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
@@ -275,8 +275,8 @@ class AttentionLowering {
   Placement part_max_, part_weight_, part_sum_;  ///< partial results of split keys
   Expr begin_, end_, trips_, part_begin_;
   Expr length_, offset_, sees_;
-  std::string lengths_, pages_;            ///< tensors; empty: none
-  std::vector<program::Statement> steps_;  ///< steps that make these tensors
+  std::string lengths_, pages_;            ///< names of tensors; empty: none
+  std::vector<program::Statement> steps_;  ///< steps that compute these tensors
 };
 
 }  // namespace tilesim::lower

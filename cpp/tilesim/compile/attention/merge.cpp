@@ -1,5 +1,5 @@
-// Split keys: each part stores its largest scores, sums of weights and weighted sums; a second step merges the parts by
-// the rule that merges tiles.
+// Split keys: each part stores its largest scores, sums of weights and weighted sums; a second step merges the parts as
+// the online softmax merges tiles.
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"
@@ -50,7 +50,7 @@ Placement AttentionLowering::temporary(const std::string& stem, const Shape& sha
   return {tensor.name, shape, dtype, std::move(axes), true};
 }
 
-/// What one part of the keys leaves of a tile of queries.
+/// Stores the largest scores, sums of weights and weighted sums of one part of the keys for a tile of queries.
 void AttentionLowering::emit_part(Block& block) const {
   for (const char* slot : {"part_max", "part_weight", "y"}) acquire(slot, {"vector"}, block);
   Compute rows = over({rows_});
@@ -120,7 +120,7 @@ void AttentionLowering::load_parts(const char* slot, const Placement& from, std:
   wait(slot, 1, "vector", block);
 }
 
-/// What each part counts for: its weights as of the largest score of all parts.
+/// Computes the factor of each part: exp of its largest score minus the largest score of all parts.
 void AttentionLowering::merge_weights(Block& block) const {
   const Expr splits = plan_.splits;
   const auto by_part = [&](const char* name) { return View{name, 0, 0, {{splits, merged_rows_}, {rows_, 1}}}; };

@@ -36,7 +36,7 @@ std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& 
   p.window = op.attributes.integer("window", 0);
   p.offset = shape.offset(op, p.keys);
   p.ends = p.lengths && op.attributes.find("causal_offset") == nullptr;
-  // What hides nothing is none: one query sees all of its cache.
+  // Drops masks that hide no key, such as those of one query that sees all of its cache.
   if (p.window > p.queries - 1 + p.offset) p.window = 0;
   if (p.offset >= p.keys - 1) p.causal = false;
   if (op.operands.size() > attention_mask && op.operands[attention_mask] != no_value) {

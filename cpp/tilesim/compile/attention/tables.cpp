@@ -1,4 +1,4 @@
-// Integer tensors that an attention's statements read: number of keys per row of the batch, and its pages.
+// Integer tensors that an attention's statements read: number of keys per batch row, and its pages.
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"
@@ -28,7 +28,7 @@ std::string AttentionLowering::table(std::size_t operand, const char* stem, prog
   return tensor->name;
 }
 
-/// Row by row, as many at a time as a slot holds.
+/// Copies a tensor row by row, as many columns at a time as a slot holds.
 std::string AttentionLowering::copied(ValueId value, const char* stem, program::Typical typical) {
   constexpr std::int64_t most = 1024;
   const Shape& shape = context_.value(value).type.shape;
@@ -70,7 +70,7 @@ program::Scope AttentionLowering::behind_tables(program::Scope kernel) {
   all.operation = kernel.operation;
   all.barrier = kernel.barrier;
   std::swap(all.body, steps_);
-  kernel.barrier = true;  // the walker reads what the steps have stored
+  kernel.barrier = true;  // the kernel's expressions read the tensors that the steps store
   all.body.push_back(on("", std::move(kernel)));
   return all;
 }

@@ -28,7 +28,6 @@ void AttentionLowering::emit_start(Block& block) const {
   wait("row_sum", 1, "vector", block);
 }
 
-/// Some query of the tile does not see some key of the tile.
 Expr AttentionLowering::hides(const Keys& k) const {
   Expr result = 0;
   if (p_.causal) result = less(first_ + offset_, k.start + k.count - Expr(1));
@@ -53,7 +52,6 @@ int AttentionLowering::visible(Compute& compute, const Keys& k) const {
   return seen;
 }
 
-/// Scaled, capped, biased and masked scores take the place of the products.
 void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) const {
   Compute change = over_products({k.rows, k.count});
   int x = change.input(scores("s", k));
@@ -89,7 +87,6 @@ Block AttentionLowering::largest_scores(const Keys& k, bool changed, bool hidden
   return block;
 }
 
-/// The largest score so far, and the factor for what was summed before.
 Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
   Compute rows = over({k.rows});
   const int before = rows.input(row("row_max", k)), sum = rows.input(row("row_sum", k));

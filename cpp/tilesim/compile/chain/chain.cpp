@@ -1,5 +1,5 @@
 // Emits the statements of a chained-product kernel. For each block of rows, the array computes the next hidden channels
-// while the vector unit processes the previous ones; the last product accumulates.
+// while the vector unit processes the previous ones; the last product accumulates its sums.
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/chain/lowering.hpp"
@@ -96,7 +96,7 @@ void ChainLowering::find_tile(const Expr& number) {
   channels_ = chain_part(p_.hidden, plan_.hidden, channel_);
 }
 
-/// What the first product of the chain reads for the block.
+/// Loads the first product's input for the current block of rows.
 void ChainLowering::load_rows(Block& block) const {
   if (!has(Stage::first)) return;
   const auto &row = p_.first_row, &column = p_.first_column;
@@ -118,7 +118,7 @@ void ChainLowering::emit_first(Block& block) const {
   multiply(Stage::first, x_, sums_[0], read_, p_.in, channels_, 0, block);
 }
 
-/// What the vector unit does with a tile of hidden channels.
+/// Emits the vector unit's work on a tile of hidden channels.
 void ChainLowering::emit_vector(Block& block) const {
   if (has(Stage::first)) {
     const bool window = has(Stage::middle);
@@ -150,7 +150,7 @@ program::Statement ChainLowering::store(Stage stage, const Box& box) const {
   return statement(program::Store{region(ops(stage).result, ops(stage).y, box, y_), {}, 0});
 }
 
-/// A block of rows.
+/// Emits the statements of one block of rows.
 Block ChainLowering::block() {
   const std::int64_t tiles = ceil_div(p_.hidden, plan_.hidden);
   Block all, each;

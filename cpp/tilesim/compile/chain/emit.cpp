@@ -38,14 +38,14 @@ program::Transfer ChainLowering::region(ValueId value, const ChainAxes& axes, co
       by_axes(axes, rank, 1, box.rows, box.columns, box.channels), by_axes(axes, rank, tile.strides), tile.slot);
 }
 
-/// Of a tile's weights in their slot, in their order of axes.
+/// Strides of a weight tile in its slot, in the weights' order of axes.
 std::vector<std::int64_t> ChainLowering::weight_strides(Stage stage) const {
   Shape tile = context_.value(anchor(stage).operands[1]).type.shape;
   tile[at(hidden_axis(stage))] = plan_.holds(stage) ? p_.hidden : plan_.hidden;
   return row_major_strides(tile);
 }
 
-/// Of the tile at hand, among the weights of all that are held.
+/// Offset of the current tile of hidden channels in resident weights; 0 if each tile is loaded.
 Expr ChainLowering::weight_offset(Stage stage) const {
   return plan_.holds(stage) ? channel_ * Expr(weight_strides(stage)[at(hidden_axis(stage))]) : Expr(0);
 }
@@ -63,7 +63,7 @@ void ChainLowering::load_weights(Stage stage, Block& block) const {
       program::Load{region_transfer(context_.placements[at(weights)], start, extent, weight_strides(stage), slot)}));
 }
 
-/// The arrays share the columns.
+/// Splits the columns over the arrays.
 void ChainLowering::multiply(Stage stage, const ChainTile& from, const ChainTile& to, const Expr& rows,
                              const Expr& depth, const Expr& columns, const Expr& accumulate, Block& block) const {
   const std::vector<std::int64_t> strides = weight_strides(stage);
@@ -109,7 +109,7 @@ void ChainLowering::multiply(Stage stage, const ChainTile& from, const ChainTile
   }
 }
 
-/// Channels or columns, whichever fill the lanes better.
+/// The axis on the lanes: channels or columns, whichever keeps the vector unit busy for fewer cycles.
 int ChainLowering::lane_dim(const ChainAxes& axes, std::int64_t rows, std::int64_t columns,
                             std::int64_t channels) const {
   const auto busy = [&](int lane) {
@@ -146,7 +146,7 @@ void ChainLowering::zeros(const ChainTile& tile, const ChainAxes& axes, const Ex
     block.push_back(on("", program::If{less(Expr(0), rows), std::move(one), {}}));
 }
 
-/// The window reads zeros beyond the edges of what the first product makes.
+/// Stores zeros where the window reads beyond the edges of the first product's result.
 void ChainLowering::clear_borders(Block& block) const {
   const ChainTile& tile = between_[0];
   const ChainAxes& axes = ops(Stage::first).y;
@@ -158,7 +158,7 @@ void ChainLowering::clear_borders(Block& block) const {
     zeros(tile, axes, top_ + read_, left, span_ - top_ - read_, columns_used_, block);
 }
 
-/// What a stage reads behind its product, along the axes of its result.
+/// View of an operand of a stage's fused operations, by the axes of the stage's result.
 View ChainLowering::leaf_view(Stage stage, std::size_t number, const std::vector<Expr>& extent) const {
   const ChainStageOps& own = ops(stage);
   const ChainLeaf& leaf = own.leaves[number];
@@ -175,7 +175,7 @@ View ChainLowering::leaf_view(Stage stage, std::size_t number, const std::vector
   return read;
 }
 
-/// The product's own result: its sums, plus bias, rounded once. `bias`: the input that has it; -1: none has.
+/// Binds the product's result: sums plus bias, rounded once. `bias`: the input with the bias; -1: none.
 void ChainLowering::bind_product(Stage stage, int bias, DagBuilder& dag) const {
   const auto add = [&](VectorNode node) {
     dag.nodes().push_back({node, 0});
@@ -191,7 +191,7 @@ void ChainLowering::bind_product(Stage stage, int bias, DagBuilder& dag) const {
   dag.bind_node(anchor(stage).results[0], result);
 }
 
-/// Sums of a stage, their bias, what is computed behind them: rounded as if each were stored.
+/// Computes a stage's result from its sums: bias and fused operations, each rounded as if it were stored.
 void ChainLowering::finish(Stage stage, const ChainTile& sums, const ChainTile& to, const Box& box,
                            Block& block) const {
   const ChainStageOps& own = ops(stage);
@@ -232,7 +232,7 @@ void ChainLowering::finish(Stage stage, const ChainTile& sums, const ChainTile& 
   block.push_back(statement(std::move(compute)));
 }
 
-/// Of the tile of a result that begins there.
+/// Loads the part of an operand of fused operations that a tile of the result needs; the tile begins at `start`.
 void ChainLowering::load_leaf(Stage stage, std::size_t number, const std::vector<Expr>& start,
                               const std::vector<Expr>& extent, Block& block) const {
   const ChainLeaf& leaf = ops(stage).leaves[number];
@@ -251,7 +251,7 @@ void ChainLowering::load_leaf(Stage stage, std::size_t number, const std::vector
       statement(program::Load{region_transfer(context_.placements[at(leaf.value)], from, size, strides, slot)}));
 }
 
-/// What a block of rows has for all of its tiles.
+/// Loads tensors that stay on chip for all tiles of a block of rows.
 void ChainLowering::load_held(Block& block) const {
   for (const Stage stage : {Stage::first, Stage::middle, Stage::last}) {
     if (!has(stage)) continue;
@@ -263,7 +263,7 @@ void ChainLowering::load_held(Block& block) const {
   }
 }
 
-/// Each channel's window over the rows at hand.
+/// Applies the depthwise window to the current rows of each channel.
 void ChainLowering::slide(Block& block) const {
   const ChainStageOps& own = ops(Stage::middle);
   const std::size_t rank = context_.value(own.result).type.shape.size();

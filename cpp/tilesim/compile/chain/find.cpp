@@ -14,13 +14,13 @@ using mapping::ChainStage;
 
 std::size_t chain_index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// One kernel as a stage: what its product is, and its operations behind that.
+/// Reads one kernel as a stage of a chain: its product and its fused operations.
 class StageReader {
  public:
   StageReader(const Context& context, const Kernel& kernel)
       : context_(context), kernel_(kernel), anchor_(context.function.ops[chain_index(kernel.anchor)]) {}
 
-  /// Empty: it is one.
+  /// Returns the reason why the kernel is no stage; empty: it is one.
   std::string read() {
     if (kernel_.outputs.size() != 1) return "a value inside has other readers";
     if (kernel_.spares_kernel || kernel_.ops.front() < kernel_.anchor) return "an operand of a product is computed";
@@ -38,7 +38,7 @@ class StageReader {
 
   ChainStageOps stage;
   bool middle = false;
-  bool dense = false;  ///< a window over all channels
+  bool dense = false;  ///< the window spans all channels
   mapping::ChainProblem::Window row, column;
   mapping::ChainProblem::Stage priced;
   DType x_dtype = DType::f32;
@@ -96,7 +96,7 @@ class StageReader {
     if (at.find("a_format") || at.find("b_format")) return "an operand is sparse";
     stage.x.channel = stage.y.channel = static_cast<int>(last);
     stage.x.row = stage.y.row = static_cast<int>(last) - 1;
-    constexpr std::int64_t few = 128;  // rows of a matrix: tiles of several matrices, as columns
+    constexpr std::int64_t few = 128;  // matrices with fewer rows are tiled together, as columns
     if (last == 3 || (last == 2 && a[1] <= few && a[0] > 1 && a[0] >= context_.machine.core.count)) {
       stage.x.row = stage.y.row = static_cast<int>(last) - 2;
       stage.x.column = stage.y.column = static_cast<int>(last) - 1;

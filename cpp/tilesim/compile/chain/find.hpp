@@ -15,11 +15,11 @@ namespace tilesim::lower {
 /// The axes of a value by meaning; -1: the value has no such axis.
 struct ChainAxes { int lead = -1, row = -1, column = -1, channel = -1; };
 
-/// A value that the vector unit reads after a stage; axis_of: for each of its axes the axis of the result.
+/// A value that the vector unit reads after a stage. `axis_of`: per axis of the value, the axis of the result.
 struct ChainLeaf {
   ValueId value = no_value;
   std::vector<int> axis_of;
-  bool bias = false;   ///< bias of the stage's own product
+  bool bias = false;   ///< the bias of the stage's product
   bool whole = false;  ///< has the result's shape, instead of one value per channel
 };
 
@@ -37,7 +37,7 @@ struct Chain {
   std::array<std::optional<ChainStageOps>, mapping::chain_stages> stages;
 };
 
-/// The product kernels as a chain, if each is the only reader of the previous result; else the reason in words.
+/// The product kernels as a chain, if each is the only reader of the previous result; otherwise the reason as text.
 std::variant<Chain, std::string> find_chain(const Context& context, const std::vector<const Kernel*>& kernels);
 
 }  // namespace tilesim::lower

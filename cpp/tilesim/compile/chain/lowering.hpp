@@ -11,13 +11,13 @@
 
 namespace tilesim::lower {
 
-/// Strides in elements along each kind of axis, in a slot that holds a tile in its value's order of axes.
+/// Strides in elements of a tile in a slot, which keeps the value's order of axes.
 struct ChainStrides {
   std::int64_t row = 0, column = 0, channel = 0;
   static ChainStrides of(const ChainAxes& axes, std::int64_t rows, std::int64_t columns, std::int64_t channels);
 };
 
-/// A tile in a slot, by kinds of axes.
+/// A tile in a slot, with its strides.
 struct ChainTile {
   std::string slot;
   ChainStrides strides;
@@ -31,7 +31,7 @@ class ChainLowering {
 
  private:
   using Stage = mapping::ChainStage;
-  /// A box: start and extent along each kind of axis.
+  /// A box: start and extent along each axis.
   struct Box { Expr lead, row, column, channel, rows, columns, channels; };
 
   bool has(Stage stage) const { return p_.has(stage); }

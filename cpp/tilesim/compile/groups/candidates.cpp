@@ -25,8 +25,8 @@ void Grouping::refused(Rule rule, int kernel, int op, const Apart& why) {
   looked_.push_back({rule, kernel, {op}, why.by_price ? "not worth it" : "not legal", why.reason});
 }
 
-/// The group of a rule that was taken: what it added, and the product that it was added to. Of one that was not: the
-/// kernel as it is, and the operation that did not join.
+/// Prices a considered group. For a taken group: the added operations and the product that they joined. For a rejected
+/// one: the whole kernel and the operation that did not join.
 FusionCandidate Grouping::priced(const Looked& looked, const GroupPrice& price) const {
   FusionCandidate row;
   const bool took = looked.decision == "taken";
@@ -61,7 +61,7 @@ FusionCandidate Grouping::priced(const Looked& looked, const GroupPrice& price) 
   return row;
 }
 
-/// What tells operations apart: what they compute, of what shapes, who else has a part in it.
+/// A key of the operation: its function, the types and other readers of its operands, and the readers of its result.
 std::string Grouping::surroundings(int i) const {
   std::string text = op(i).attributes.text("function", "other");
   const int kernel = graph_.owner[index(i)];
@@ -78,7 +78,7 @@ std::string Grouping::surroundings(int i) const {
 
 namespace {
 
-/// In which order the search asks whether a rule's groups are worth it: first where tensors are read again most often.
+/// Rank of a rule in the search for cuts, 0 first: rules that cause repeated reads of tensors. -1: the search skips it.
 int doubt_of(Rule rule) {
   if (rule == Rule::epilogue || rule == Rule::siblings) return 0;
   if (rule == Rule::prologue) return 1;

@@ -26,7 +26,7 @@ class ChainSearch {
         price_(context, uses),
         next_(kernels.size(), -1) {
     const auto cores = static_cast<double>(std::max<std::int64_t>(1, context.machine.core.count));
-    constexpr double part = 0.75;  // of the scratchpads, for values that stay between kernels: tiles have the rest
+    constexpr double part = 0.75;  // share of the scratchpads for values between kernels; the rest is for tiles
     if (context.options.residency == "auto")
       room_ = part * cores * static_cast<double>(context.machine.core.scratchpad.bytes);
   }
@@ -44,7 +44,7 @@ class ChainSearch {
   int count() const { return static_cast<int>(kernels_.size()); }
   const Op& op(int i) const { return context_.function.ops[number(i)]; }
 
-  /// Kernels of the first products run later than they stand: nothing may be overwritten meanwhile.
+  /// A chain runs its first products later than the graph does: no operation may overwrite values.
   bool may_run() const {
     if (!context_.options.only.empty() || !context_.function.aliases.empty()) return false;
     return std::ranges::none_of(context_.function.ops, [&](const Op& one) {
@@ -71,7 +71,7 @@ class ChainSearch {
     }
   }
 
-  /// Tiles, or a level, are given for it.
+  /// Whether the user gave tiles or a memory level for the value.
   bool is_asked_for(ValueId value) const {
     const int producer = uses_.producer[static_cast<std::size_t>(value)];
     const auto mapped = [&](int i) { return context_.options.mappings.count(op(i).name) > 0; };
@@ -85,7 +85,7 @@ class ChainSearch {
     FusionCandidate row;
   };
 
-  /// Of the products from one on, the parts that save most.
+  /// Splits the path of products from `first` on into chains with the largest saving.
   void choose(int first) {
     std::vector<int> path;
     for (int k = first; k >= 0; k = next_[number(k)]) path.push_back(k);
@@ -170,10 +170,9 @@ class ChainSearch {
     row.bytes_saved = apart.bytes - plan.bytes;
     row.cycles_saved = apart.cycles - plan.cycles;
     row.recomputed_flops = plan.recomputed_flops;
-    constexpr double behind_part =
-        0.5;  // what bytes cost that arrive while something else takes longer, as between groups
+    constexpr double behind_part = 0.5;  // weight of memory time that other work hides, as for groups
     choice.saved = row.cycles_saved + behind_part * price_.memory_cycles(row.bytes_saved);
-    constexpr double certain = 0.95;  // the two prices are not closer to the truth than that
+    constexpr double certain = 0.95;  // both estimates have an error of about 5%
     row.decision = plan.cycles < certain * apart.cycles ? "taken" : "not worth it";
     const auto text = [](double value) { return std::to_string(std::llround(value)); };
     row.reason = text(plan.cycles) + " cycles as one kernel and " + text(apart.cycles) +
@@ -181,7 +180,7 @@ class ChainSearch {
                  std::to_string(plan.hidden) + " hidden channels";
   }
 
-  /// The kernels that were chosen stand where the last of them did.
+  /// Replaces the kernels of each chosen chain by one kernel at the position of the last.
   void join() {
     std::set<int> gone;
     for (const std::vector<int>& path : chosen_) {
@@ -214,7 +213,7 @@ class ChainSearch {
   const KeptApart& kept_apart_;
   GroupPrice price_;
   double room_ = 0;
-  std::vector<int> next_;  ///< by kernel: the one that alone reads what it makes; -1: none
+  std::vector<int> next_;  ///< by kernel: the only reader of its result; -1: none
   std::set<int> behind_;
   std::vector<std::vector<int>> chosen_;
   mutable std::map<mapping::ChainProblem, std::optional<mapping::ChainPlan>> plans_;

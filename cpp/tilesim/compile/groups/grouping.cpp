@@ -1,4 +1,4 @@
-// Groups a function's operations into kernels: single operations, the values each kernel reads and stores, their order.
+// Groups a function's operations into kernels: the operations, the values that each kernel reads and stores, the order.
 #include "tilesim/compile/groups/grouping.hpp"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ const Apart* Grouping::apart(ValueId value) const {
   return found == kept_apart_.end() ? nullptr : &found->second;
 }
 
-/// Whether the search leaves the operation where it is.
+/// The reason why the search for cuts excludes the operation from the rule; empty: it does not.
 std::optional<Apart> Grouping::cut(Rule rule, int op) const {
   auto found = cuts_.find({rule, op});
   if (found == cuts_.end()) found = cuts_.find({rule, -1});
@@ -62,7 +62,7 @@ std::optional<Apart> Grouping::cut(Rule rule, int op) const {
   return Apart{true, found->second};
 }
 
-/// Views and constants take no kernel; placement.cpp has decided which movement operations are views.
+/// Whether the operation is a movement kernel. Views and constants are not; placement.cpp decides which ones are views.
 bool Grouping::needs_movement(int i) const {
   const Op& candidate = op(i);
   if (candidate.kind == Kind::constant) return false;
@@ -71,7 +71,7 @@ bool Grouping::needs_movement(int i) const {
   return !is_vector_kind(candidate.kind) && !is_product(candidate.kind);
 }
 
-/// Inputs and outputs of a kernel, and its name.
+/// Sets the kernel's inputs, outputs and name.
 void Grouping::finish(Kernel& kernel) {
   std::sort(kernel.ops.begin(), kernel.ops.end());
   const std::set<int> members(kernel.ops.begin(), kernel.ops.end());
@@ -83,10 +83,10 @@ void Grouping::finish(Kernel& kernel) {
       if (producer < 0 || !members.count(producer)) inputs.insert(operand);
     }
     for (ValueId result : op(member).results) {
-      if (result == no_value || !owned_by(member, kernel)) continue;  // recomputed
+      if (result == no_value || !owned_by(member, kernel)) continue;  // recomputed by the kernel
       const bool read = read_outside(result, member, members);
       const bool bound = kernel.family == Family::call && op(member).kind != Kind::while_loop;
-      if (read || bound) kernel.outputs.push_back(result);  // a function stores all it gives
+      if (read || bound) kernel.outputs.push_back(result);  // a called function stores all its outputs
     }
   }
   kernel.inputs.assign(inputs.begin(), inputs.end());
@@ -102,7 +102,7 @@ bool Grouping::owned_by(int member, const Kernel& kernel) const {
   return owner >= 0 && &graph_.kernels[index(owner)] == &kernel;
 }
 
-/// By operation: the kernel that makes its results, through views.
+/// By operation: the kernel that computes its results; views inherit the kernel of their operand.
 std::vector<int> Grouping::sources() const {
   std::vector<int> result(graph_.owner);
   for (int i = 0; i < count(); ++i)
@@ -121,7 +121,7 @@ std::vector<Kernel> Grouping::ordered() {
       const int producer = uses_.producer[index(input)], source = producer < 0 ? -1 : made_by[index(producer)];
       if (source >= 0 && source != k && next[index(source)].insert(k).second) ++waits[index(k)];
     }
-  std::set<std::pair<int, int>> ready;  // by first own operation, for a stable order
+  std::set<std::pair<int, int>> ready;  // ordered by last operation, for a stable order
   for (int k = 0; k < static_cast<int>(graph_.kernels.size()); ++k)
     if (waits[index(k)] == 0 && !kernel_ops_[index(k)].empty()) ready.insert({kernel_ops_[index(k)].back(), k});
   std::vector<Kernel> result;
@@ -141,7 +141,7 @@ std::vector<Kernel> Grouping::ordered() {
 
 namespace {
 
-/// Every value that a kernel reads has bytes: otherwise the program would name a tensor that nobody made.
+/// Throws InternalError if a kernel reads a value without a tensor.
 void require_places(const Context& context, const std::vector<Kernel>& kernels) {
   for (const Kernel& kernel : kernels)
     for (const ValueId input : kernel.inputs)

@@ -10,7 +10,7 @@
 
 namespace tilesim::lower {
 
-/// Why a value ends a kernel although its reader could join it.
+/// The reason why a value ends its kernel although its reader could join.
 struct Apart {
   bool by_price = false;
   std::string reason;

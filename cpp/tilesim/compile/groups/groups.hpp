@@ -17,8 +17,8 @@ namespace tilesim::lower {
 
 bool is_product(Kind kind);
 
-/// Kernels while they grow, and the dependences between them. Operations are in order: no dependence leads backward,
-/// except through a kernel that has one operation far behind its others.
+/// Kernels under construction, and the dependences between them. Operations are in topological order; only a kernel
+/// with an operation far behind its others may have a dependence that leads backward.
 class KernelGraph {
  public:
   KernelGraph(const GraphFunction& function, const Uses& uses);
@@ -56,27 +56,27 @@ class KernelGraph {
   const Uses& uses_;
   std::vector<std::set<int>> readers_;  ///< by kernel: operations of other kernels that read its values
   std::vector<int> first_, last_;       ///< by kernel: its first and last operation
-  std::vector<int> spanned_;            ///< by operation: last one of kernels that begin no later (never lowered)
+  std::vector<int> spanned_;            ///< by operation: last one of the kernels that begin no later (never decreases)
 };
 
-/// A rule, and equal operations that it must leave: they do not end a product, do not join a kernel that reads the same
-/// or makes their operands, and no product computes them on its operand.
+/// A rule, and similar operations to exclude from it: they join no product's epilogue and no vector kernel that reads
+/// the same tensor or computes their operands, and no product computes them on its operand.
 struct Cut {
   Rule rule = Rule::epilogue;
   std::vector<int> ops;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
-using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation (-1: all), with the estimates
+using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation (-1: all): the reason
 
 class Grouping {
  public:
-  /// `cuts`: operations that the rules must leave although they could take them.
+  /// `cuts`: operations to exclude from rules that could fuse them.
   Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
            const Views& views, const Cuts& cuts);
   std::vector<Kernel> run();
   /// The groups that were considered, with their estimates.
   std::vector<FusionCandidate> candidates() const;
-  /// Accepted fusions that may cost more than separate kernels, the most doubtful first.
+  /// Fusions that may cost more than separate kernels, the most doubtful first.
   std::vector<Cut> doubtful() const;
 
  private:
@@ -91,7 +91,7 @@ class Grouping {
 
   // candidates.cpp
   std::string surroundings(int i) const;
-  /// A change of a kernel by a rule, or an operation that the rule did not join.
+  /// A decision of a rule on operations: fused into the kernel, or the reason why not.
   struct Looked {
     Rule rule;
     int kernel;
@@ -159,12 +159,12 @@ class Grouping {
   std::map<int, RowBytes> rows_;              ///< by vector kernel
   std::map<ValueId, std::set<int>> reading_;  ///< by value: vector kernels that read the value
   std::set<int> computed_by_readers_;         ///< operations recomputed by the products that read them
-  /// Operations that products compute on an operand, and the last one of them.
+  /// The operations that products compute on one operand.
   struct Tail {
     int root;
     std::set<int> ops;
-    double spared;  ///< bytes that the removed kernel no longer moves
-    bool whole;     ///< the kernel is then removed
+    double spared;  ///< bytes that the vector kernel moves less
+    bool whole;     ///< the vector kernel is removed completely
   };
   std::vector<Tail> tails_;
   std::vector<Looked> looked_;

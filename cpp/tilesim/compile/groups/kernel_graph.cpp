@@ -72,7 +72,7 @@ KernelGraph::Node KernelGraph::node(int op) const {
 
 int KernelGraph::last(const Node& of) const { return of.kernel >= 0 ? last_[position(of.kernel)] : of.op; }
 
-/// Ways that end at operation `until` or before pass nothing behind the one returned: no kernel lies on both sides.
+/// The last operation that paths to operation `until` may pass: no kernel has operations on both sides of it.
 int KernelGraph::horizon(int until) const {
   while (until >= 0 && spanned_[position(until)] > until) until = spanned_[position(until)];
   return until;

@@ -7,9 +7,9 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr double tiles_part = 0.25;     ///< of the scratchpads that tiles have in any case
-constexpr double computed_part = 0.25;  ///< and more where operands of a product are computed: they are held twice
-constexpr double behind_part = 0.5;     ///< what bytes cost that arrive while something else takes longer
+constexpr double tiles_part = 0.25;     ///< minimum share of the scratchpads for tiles
+constexpr double computed_part = 0.25;  ///< more, if a product's operands are computed: two buffers
+constexpr double behind_part = 0.5;     ///< weight of memory time that other work hides
 
 }  // namespace
 
@@ -17,7 +17,7 @@ Moving::Moving(const Context& context, const Uses& uses, const Views& views)
     : context_(context), uses_(uses), views_(views), price_(context, uses) {
   const Share& machine = context.machine;
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
-  if (context.options.residency == "auto" && machine.core.count == 1)  // else it depends on who computes which part
+  if (context.options.residency == "auto" && machine.core.count == 1)  // else residency depends on the split
     room_ = (1 - tiles_part) * static_cast<double>(machine.core.scratchpad.bytes);
   wait_ = 2 * static_cast<double>(machine.memory.latency_ps) * static_cast<double>(machine.core.clock.hertz) * 1e-12;
   if (machine.core.count > 1) wait_ += static_cast<double>(machine.network.latency_cycles);
@@ -26,8 +26,8 @@ Moving::Moving(const Context& context, const Uses& uses, const Views& views)
 
 double Moving::cycles(const std::vector<Kernel>& kernels) const {
   std::vector<Traffic> traffic(kernels.size());
-  std::map<ValueId, std::vector<Use>> between;  // what kernels make and do not return
-  std::map<ValueId, std::int64_t> made;         // behind so many others, one after the other
+  std::map<ValueId, std::vector<Use>> between;  // stored values that are not outputs: kernels that use each
+  std::map<ValueId, std::int64_t> made;         // by stored value: number of kernels that must run before
   std::int64_t waits = 0;
   const auto use = [&](ValueId value, std::size_t kernel, double bytes) {
     traffic[kernel].memory += bytes;
@@ -92,7 +92,7 @@ void Moving::keep(const std::vector<Kernel>& kernels, const std::map<ValueId, st
 
 namespace {
 
-/// Descends from several choices: alike operations are tried together, one way and the other, until nothing changes.
+/// Descends from several starting choices: toggles each group of similar operations until no toggle is faster.
 class CutSearch {
  public:
   CutSearch(const std::function<Grouping(const Cuts&)>& grouped, const Moving& moving, std::size_t operations)
@@ -129,7 +129,7 @@ class CutSearch {
     return cuts;
   }
 
-  /// Everything, and without some rules, the cheapest first.
+  /// Starting choices with their cycles, the cheapest first: all fusions, and all without some rules.
   std::vector<std::pair<double, Cuts>> starts(double first) {
     std::set<Rule> had;
     for (const Cut& move : moves_) had.insert(move.rule);
@@ -160,8 +160,8 @@ class CutSearch {
     }
   }
 
-  static constexpr double told_apart = 0.01;         ///< by prices of this kind: less is not a reason to divide a group
-  static constexpr std::size_t most_tried = 60'000;  ///< operations, of all groupings together
+  static constexpr double told_apart = 0.01;         ///< relative error: a smaller gain is no reason
+  static constexpr std::size_t most_tried = 60'000;  ///< limit on operations, summed over all groupings tried
 
   const std::function<Grouping(const Cuts&)>& grouped_;
   const Moving& moving_;

@@ -1,4 +1,4 @@
-// Cost of a whole choice of fusion groups: bytes between kernels, less those that stay on chip.
+// Cost of a complete choice of fusion groups: bytes moved between kernels, minus those that stay on chip.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@ class Moving {
  public:
   Moving(const Context& context, const Uses& uses, const Views& views);
 
-  /// Estimated cycles. Each kernel counts the longest of memory, on-chip copies and computing, its launch, and a share
-  /// of the time of its bytes, hidden or not; each step of the longest dependence chain of kernels counts a wait. On
-  /// one core, values between kernels stay in the scratchpad where residency may keep them, in order of bytes saved;
-  /// tiles get the remaining space.
+  /// Estimated cycles. A kernel takes the longest of memory, on-chip copies and computing, plus its launch and a share
+  /// of its memory time, even if hidden; each step of the longest dependence chain of kernels adds a wait. On one core,
+  /// values between kernels stay in the scratchpad if residency allows it, in order of bytes saved; tiles get the
+  /// remaining space.
   double cycles(const std::vector<Kernel>& kernels) const;
 
  private:
@@ -30,11 +30,11 @@ class Moving {
   const Views& views_;
   GroupPrice price_;
   double room_ = 0;       ///< scratchpad bytes available for values
-  double copy_rate_ = 1;  ///< rate in bytes per cycle
-  double wait_ = 0;       ///< cycles from the last store of a kernel to the first tile of one that reads it
+  double copy_rate_ = 1;  ///< of on-chip copies, in bytes per cycle
+  double wait_ = 0;       ///< cycles from the last store of a kernel to the first tile of its reader
 };
 
-/// Cuts of fusions whose removal makes the whole function faster, by `Moving`; found by a bounded search.
+/// Cuts that make the whole function faster according to `Moving`, found by a bounded search.
 Cuts cheapest_cuts(const std::function<Grouping(const Cuts&)>& grouped, const Moving& moving, const Context& context);
 
 }  // namespace tilesim::lower

@@ -1,5 +1,5 @@
-// Fuses operations that compute an operand of products: a whole vector kernel, or the end of one whose statistics
-// remain a kernel.
+// Fuses operations that compute an operand of products: a whole vector kernel, or its last operations while its
+// reductions remain a kernel.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -7,13 +7,13 @@
 
 namespace tilesim::lower {
 
-/// Whether an operation stands at the end of a product.
+/// Whether the operation belongs to the epilogue of a product.
 bool Grouping::ends_product(int i) const {
   const int kernel = graph_.owner[index(i)], anchor = kernel < 0 ? -1 : graph_.kernels[index(kernel)].anchor;
   return anchor >= 0 && anchor != i && is_product(op(anchor).kind) && is_recomputable(op(i).kind);
 }
 
-/// Why a value is not computed in the products that read it; empty: it may be.
+/// The reason why the products that read a value cannot compute it; empty: they can.
 std::string Grouping::why_no_operand(ValueId value) const {
   const int producer = uses_.producer[index(value)];
   if (!is_recomputable(op(producer).kind)) return "a reduction makes it";
@@ -29,8 +29,8 @@ std::string Grouping::why_no_operand(ValueId value) const {
   return {};
 }
 
-/// The operations of the kernel over the operand's whole shape from which it is computed; statistics of rows are read,
-/// as is what the search for groups leaves to the kernel.
+/// The kernel's recomputable operations of the operand's shape that compute `value`. They read row statistics from
+/// memory, and also values that cuts exclude.
 std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
   std::set<int> tail;
   std::vector<ValueId> pending{value};
@@ -48,8 +48,8 @@ std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
   return tail;
 }
 
-/// Whether a value repeats over the operand's shape, and nothing else than its tail reads it: scales of blocks that are
-/// converted.
+/// Whether a converted value is broadcast over the shape `whole`, and only operations of the tail read it, such as the
+/// scales of quantized blocks.
 bool Grouping::repeats_in(const std::set<int>& tail, ValueId value, const Shape& whole) const {
   const Shape& own = shape(value);
   const int producer = uses_.producer[index(value)], made_by = graph_.owner[index(producer)];
@@ -61,7 +61,7 @@ bool Grouping::repeats_in(const std::set<int>& tail, ValueId value, const Shape&
   return std::ranges::all_of(uses_.consumers[index(value)], [&](int reader) { return tail.count(reader) > 0; });
 }
 
-/// Bytes that operations read and store as one kernel.
+/// Bytes that the operations load and store as one kernel.
 double Grouping::moved_by(const std::set<int>& ops) const {
   std::set<ValueId> moved;
   for (int i : ops) {
@@ -78,7 +78,7 @@ double Grouping::moved_by(const std::set<int>& ops) const {
   return bytes;
 }
 
-/// Whether a value of the kernel with these operations must be stored.
+/// Whether a kernel with operations `ops` must store this value.
 bool Grouping::read_outside(ValueId value, int producer, const std::set<int>& ops) const {
   const std::vector<int>& readers = uses_.consumers[index(value)];
   const auto outside = [&](int reader) { return !ops.count(reader) && !computes_itself(reader, producer); };
@@ -86,9 +86,9 @@ bool Grouping::read_outside(ValueId value, int producer, const std::set<int>& op
          read_by_tail(value, producer);
 }
 
-/// Takes out of the kernel what only the products need of the tail.
+/// Removes from the vector kernel those operations of the tail that only products need.
 void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
-  std::map<int, std::set<int>> gone;  // by kernel
+  std::map<int, std::set<int>> gone;  // by kernel: operations to remove
   for (int i : tail) gone[graph_.owner[index(i)]];
   const auto moved = [&] {
     double bytes = 0;
@@ -115,7 +115,7 @@ void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
   tails_.back().whole = graph_.kernels[index(kernel)].ops.empty();
 }
 
-/// Operands of products are computed in them, tile by tile.
+/// Moves the operations that compute operands of products into the products, which compute them per tile.
 void Grouping::feed_products() {
   if (!rules_.has(Rule::prologue) || rules_.native || !rules_.resident_rows) return;
   for (int i = 0; i < count(); ++i) {
@@ -140,7 +140,7 @@ void Grouping::feed_products() {
   }
 }
 
-/// Whether a reader of what an operation makes computes it itself.
+/// Whether the reader recomputes the producer's result itself.
 bool Grouping::computes_itself(int reader, int producer) const {
   return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
     if (is_product(op(reader).kind) || ends_product(reader)) return tail.root == producer;
@@ -148,7 +148,7 @@ bool Grouping::computes_itself(int reader, int producer) const {
   });
 }
 
-/// Whether products read a value for what they compute of their operands, where its own kernel computes the same.
+/// Whether a tail reads the value from memory because its producer is not part of the tail.
 bool Grouping::read_by_tail(ValueId value, int producer) const {
   const std::vector<int>& readers = uses_.consumers[index(value)];
   return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
@@ -157,7 +157,7 @@ bool Grouping::read_by_tail(ValueId value, int producer) const {
   });
 }
 
-/// The tails of operands in a product's kernel.
+/// Adds the tails of its operands to a product's kernel.
 void Grouping::add_tails(Kernel& kernel, int number) {
   std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
   for (const auto& [root, tail, spared, whole] : tails_) {

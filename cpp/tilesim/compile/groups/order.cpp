@@ -12,7 +12,7 @@ namespace {
 
 using OrderedKernels = std::vector<std::size_t>;  ///< kernels
 
-/// What kernels read of each other, as sizes.
+/// Dependences between kernels with the bytes of their values.
 class KernelOrder {
  public:
   KernelOrder(const std::vector<Kernel>& kernels, const Context& context, const Uses& uses, const Views& views)
@@ -37,7 +37,7 @@ class KernelOrder {
       }
   }
 
-  /// Bytes of values that live while some kernel runs, the most; those that are returned live to the end.
+  /// Peak bytes of live values over the kernels; outputs live to the end.
   double peak(const OrderedKernels& order) const {
     std::vector<std::size_t> left = readers();
     double live = 0, most = 0;
@@ -49,7 +49,7 @@ class KernelOrder {
     return most;
   }
 
-  /// Of the first kernels that may run, always one after which least more lives.
+  /// Order that picks, among the first 16 ready kernels, the one after which the fewest bytes live.
   OrderedKernels greedy() const {
     constexpr std::size_t most_asked = 16;
     std::vector<std::size_t> left = readers(), waits(kernels_.size(), 0);
@@ -73,7 +73,7 @@ class KernelOrder {
     return order;
   }
 
-  /// Everything that a kernel reads right before it, first what needs most beyond what it leaves.
+  /// Depth-first order: each kernel directly after its producers, sorted by needed minus remaining bytes, descending.
   OrderedKernels depth_first() const {
     std::vector<double> needs(kernels_.size(), 0);
     std::vector<OrderedKernels> first(kernels_.size());
@@ -92,7 +92,7 @@ class KernelOrder {
     }
     OrderedKernels order;
     std::vector<bool> seen(kernels_.size(), false);
-    std::vector<std::pair<std::size_t, std::size_t>> pending;  // a kernel, and how many of its makers were entered
+    std::vector<std::pair<std::size_t, std::size_t>> pending;  // a kernel, and the number of its producers visited
     for (std::size_t last = 0; last < kernels_.size(); ++last) {
       if (!behind_[last].empty() || seen[last]) continue;
       seen[last] = true;
@@ -131,7 +131,7 @@ class KernelOrder {
     return bytes;
   }
 
-  /// Bytes of which the kernel is the last reader, who is counted off; of what it makes and nobody reads.
+  /// Bytes of values that die after the kernel: it is their last reader, or nobody reads its results. Updates `left`.
   double freed(std::size_t kernel, std::vector<std::size_t>& left) const {
     double bytes = 0;
     for (std::size_t value : before_[kernel])
@@ -150,8 +150,8 @@ class KernelOrder {
 
   const std::vector<Kernel>& kernels_;
   std::vector<Value> values_;
-  std::vector<std::set<std::size_t>> before_;  ///< by kernel: values that others make
-  std::vector<std::set<std::size_t>> behind_;  ///< by kernel: kernels
+  std::vector<std::set<std::size_t>> before_;  ///< by kernel: values that it reads
+  std::vector<std::set<std::size_t>> behind_;  ///< by kernel: kernels that read its results
   std::vector<std::vector<std::size_t>> made_;
 };
 
@@ -166,7 +166,7 @@ bool overwrites(const GraphFunction& function) {
 
 std::vector<Kernel> ordered_for_peak(std::vector<Kernel> kernels, const Context& context, const Uses& uses,
                                      const Views& views) {
-  constexpr double worth = 0.99;  // less is not a reason to leave the order of the graph
+  constexpr double worth = 0.99;  // a smaller gain does not change the order of the graph
   if (kernels.size() < 3 || overwrites(context.function)) return kernels;
   const KernelOrder sizes(kernels, context, uses, views);
   OrderedKernels best(kernels.size());

@@ -22,7 +22,7 @@ GroupPrice::GroupPrice(const Context& context, const Uses& uses) : context_(cont
                                                   static_cast<double>(machine.core.dma.bytes_per_cycle)));
 }
 
-/// Elements with those that pad the two minor axes to the machine's tiles, in the densest order of axes.
+/// Number of elements after padding the two minor axes to the machine's tiles, in the order of axes with least padding.
 double GroupPrice::padded(const Shape& shape) const {
   auto least = static_cast<double>(element_count(shape));
   const Shape& tile = context_.machine.layout.tile;
@@ -40,7 +40,7 @@ double GroupPrice::padded(const Shape& shape) const {
   return least;
 }
 
-/// A view that repeats elements moves those that it repeats.
+/// A broadcast view counts the bytes of its source.
 double GroupPrice::bytes(ValueId value) const {
   const TensorType& type = context_.value(value).type;
   auto elements = padded(type.shape);
@@ -56,8 +56,8 @@ double GroupPrice::bytes(ValueId value) const {
 
 double GroupPrice::flops(int i) const { return tilesim::flops(context_.graph, context_.function, op(i)).total(); }
 
-/// How many times more registers a space fills than its elements would, with the axis over the lanes that fills them
-/// best; less than one register is one.
+/// Ratio of the lanes in the registers that a space fills to its elements, with the best axis on the lanes; partly
+/// filled registers count as full.
 double GroupPrice::lane_padding(const Shape& space) const {
   const VectorSpec& unit = context_.machine.core.vector;
   const auto elements = static_cast<double>(element_count(space)), lanes = static_cast<double>(unit.lanes),
@@ -71,7 +71,7 @@ double GroupPrice::lane_padding(const Shape& space) const {
   return std::max(1.0, least * lanes * sublanes / elements);
 }
 
-/// Of an operation, on all its elements: cycles of one lane.
+/// Cycles of one lane for the operation on all its elements.
 double GroupPrice::functions_of(int i) const {
   const Flops work = tilesim::flops(context_.graph, context_.function, op(i));
   const VectorSpec& unit = context_.machine.core.vector;
@@ -79,7 +79,7 @@ double GroupPrice::functions_of(int i) const {
          work.transcendental * unit.transcendental;
 }
 
-/// The largest of results and operands: of what is reduced, the operand's.
+/// The shape with the most elements among the result and the operands.
 const Shape& GroupPrice::space_of(int i) const {
   const Shape* space = &context_.value(op(i).results[0]).type.shape;
   for (ValueId operand : op(i).operands)
@@ -94,9 +94,9 @@ double GroupPrice::vector_cycles(int i) const {
          static_cast<double>(std::max<std::int64_t>(1, unit.lanes * unit.sublanes * unit.issue));
 }
 
-/// Cycles of one lane for a kernel that reduces rows. Each reduction, and what is stored of whole rows, is one compute
-/// on the whole tile, that begins with what was loaded and the rows' sums: also what there is one of per row is
-/// computed for every element then.
+/// Cycles of one lane for a kernel that reduces rows. Each reduction, and all stored whole rows together, is one
+/// compute over the whole tile. It starts from the loaded values and the reductions' results, and computes per-row
+/// values for every element.
 double GroupPrice::row_functions(const std::vector<int>& ops, const Shape& space) const {
   const std::set<int> members(ops.begin(), ops.end());
   const auto elements = static_cast<double>(element_count(space));
@@ -129,7 +129,7 @@ double GroupPrice::row_functions(const std::vector<int>& ops, const Shape& space
   return functions;
 }
 
-/// Cores have whole rows, and of those that lie side by side in memory as many as a burst has.
+/// Splits whole rows over the cores; rows adjacent in memory stay together in groups of a burst.
 GroupPrice::Rows GroupPrice::divided_rows(const std::vector<int>& ops) const {
   const Share& machine = context_.machine;
   const VectorSpec& unit = machine.core.vector;
@@ -181,8 +181,8 @@ double GroupPrice::array_cycles(int i) const {
   return each > 0 ? work / each : 0;
 }
 
-/// Operations by the fetches that they share: what a product computes of either operand comes in tiles of that operand,
-/// what stands at its end in tiles of the result, and the same tensor is fetched for each of them.
+/// Groups operations that share fetches: those that compute one operand of a product use tiles of that operand, those
+/// after the products use tiles of the result. A tensor is fetched once per group.
 std::vector<std::set<int>> GroupPrice::sides_of(const std::set<int>& members) const {
   std::set<int> products;
   for (int i : members)
@@ -204,7 +204,7 @@ std::vector<std::set<int>> GroupPrice::sides_of(const std::set<int>& members) co
   };
   std::vector<std::set<int>> sides;
   std::set<int> before = products;
-  std::set<ValueId> seen;  // several products may read one operand
+  std::set<ValueId> seen;  // several products may read the same operand
   for (int product : products) {
     for (ValueId value : op(product).operands) {
       if (seen.count(value)) continue;
@@ -249,8 +249,8 @@ double GroupPrice::bytes_of(const std::set<int>& members) const {
   return total;
 }
 
-/// How much longer a product takes because tiles of weights are whole: contracted axes along the array's rows, the
-/// second operand's others along its columns.
+/// Factor by which a product takes longer because weight tiles are padded to the array: contracted axes along its rows,
+/// the other axes of the second operand along its columns.
 double GroupPrice::whole_tiles(int i) const {
   if (op(i).kind != Kind::contract) return 1;
   const ArraySpec& array = context_.machine.core.array;

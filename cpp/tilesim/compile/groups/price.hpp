@@ -1,4 +1,4 @@
-// Closed-form cost of operations as one kernel, as the table of fusion candidates reports it.
+// Closed-form cost of operations as one kernel; the table of fusion candidates reports it.
 #pragma once
 
 #include <algorithm>
@@ -27,23 +27,23 @@ class GroupPrice {
 
   GroupPrice(const Context& context, const Uses& uses);
 
-  /// Estimate for operations as one kernel: bytes read and stored, each once; cycles of the longest of memory at peak
-  /// bandwidth, arrays and vector units, plus a launch.
+  /// Estimate for the operations as one kernel: bytes loaded and stored, each tensor once; cycles of the longest of
+  /// memory at peak bandwidth, arrays and vector units, plus a launch.
   Price price_of(const std::vector<int>& ops) const;
   struct Load {
     ValueId value;
     double bytes;
   };
-  /// The tensors that the operations load as one kernel. A tensor that a product computes either operand from counts
-  /// once for that, and again if the operations after the product read it: the tiles differ.
+  /// The tensors that the operations load as one kernel. A tensor counts once for all computes of a product's operand,
+  /// and again if operations after the product read it: the tiles differ.
   std::vector<Load> loads_of(const std::set<int>& members) const;
-  /// Bytes that `of` loads.
+  /// Bytes that the operations load as one kernel.
   double bytes_of(const std::set<int>& members) const;
-  /// Estimate of separate kernels, minus that of one kernel.
+  /// Estimate of separate kernels minus the estimate of one kernel.
   Price saved(const std::vector<int>& ops) const;
   /// Bytes of a tensor; of a view, the bytes of its source.
   double bytes(ValueId value) const;
-  /// Cycles of arrays or vector units for the operations, with all cores busy; products in whole tiles of weights.
+  /// Cycles of arrays or vector units with all cores busy; weight tiles of products count as full.
   double computing(const std::vector<int>& ops) const;
   /// Flops of one operation on the vector unit.
   double flops(int op) const;
@@ -52,10 +52,10 @@ class GroupPrice {
   struct Rows {
     double cores = 1;       ///< number of cores with rows
     double computing = 0;   ///< cycles of the vector units
-    bool one_each = false;  ///< each core has its rows at once: no transfer is hidden
+    bool one_each = false;  ///< each core holds all its rows at once, so no transfer is hidden
   };
   Rows rows(const std::vector<int>& ops) const;
-  /// Cycles of memory for so many cores: no core gets more than the rate of its port.
+  /// Memory cycles if this many cores load: a core is limited by the rate of its port.
   double memory_cycles(double bytes, double cores) const {
     return bytes / std::min(bytes_per_cycle_, cores * port_bytes_per_cycle_);
   }
@@ -76,7 +76,7 @@ class GroupPrice {
   const Context& context_;
   const Uses& uses_;
   mutable std::vector<double> computing_;          ///< by operation, on one core; below 0: not computed yet
-  mutable std::map<std::vector<int>, Rows> rows_;  ///< by operations, for kernels that reduce rows
+  mutable std::map<std::vector<int>, Rows> rows_;  ///< by the operations of kernels that reduce rows
   double bytes_per_cycle_ = 1;                     ///< rate of the memory for all cores
   double port_bytes_per_cycle_ = 1;                ///< rate of one core's port
 };

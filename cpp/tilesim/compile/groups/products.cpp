@@ -11,7 +11,7 @@ void Grouping::make_product(int i) {
   if (rules_.has(Rule::row_extremes) && rules_.reduce_epilogue) end_with_extreme(kernel);
 }
 
-/// Whether an operation that reads what the kernel makes may be computed at its end.
+/// Whether the product's kernel may compute this reader of its results in its epilogue.
 bool Grouping::may_end(int kernel, int next, const Shape& result) {
   const Op& reader = op(next);
   if (graph_.owner[index(next)] >= 0 || !is_recomputable(reader.kind) || reader.kind == Kind::iota) return false;
@@ -28,7 +28,7 @@ bool Grouping::may_end(int kernel, int next, const Shape& result) {
   return true;
 }
 
-/// The elementwise operations behind a product, in order; values that others read too are stored beside.
+/// Adds elementwise readers of the product to its kernel, in order; values with other readers are also stored.
 void Grouping::grow_epilogue(int kernel) {
   const int anchor = graph_.kernels[index(kernel)].anchor;
   const Shape result = shape(op(anchor).results[0]);
@@ -58,7 +58,7 @@ void Grouping::grow_epilogue(int kernel) {
     if (i != anchor) taken(Rule::epilogue, kernel, i);
 }
 
-/// A maximum or minimum over the last value's columns. Sums of products would change the order of rounding.
+/// Adds a maximum or minimum over the columns of the last value. Sums are excluded: their rounding would change.
 void Grouping::end_with_extreme(int kernel) {
   const Kernel& product = graph_.kernels[index(kernel)];
   const ValueId value = op(product.ops.back()).results[0];

@@ -41,7 +41,7 @@ const RuleInfo& info(Rule rule);
 
 class RuleSet {
  public:
-  /// "all", "none", or names with commas between. UserError for an unknown name, with the nearest one.
+  /// Parses "all", "none", or a list of names with commas. Throws UserError for an unknown name, with the nearest one.
   static RuleSet parse(const std::string& text);
   bool has(Rule rule) const { return on_ >> static_cast<unsigned>(rule) & 1; }
 

@@ -8,11 +8,11 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr std::size_t most_siblings = 8;  // tiles of all lie in the scratchpad at one time
+constexpr std::size_t most_siblings = 8;  // the scratchpad holds tiles of all of them at once
 
 }  // namespace
 
-/// What tells a product from those of a kernel; empty: their tiles can lie side by side.
+/// The reason why a product cannot be a sibling of the kernel's first product; empty: their tiles are alike.
 std::string Grouping::why_unlike(int kernel, int product) const {
   const Op &one = op(graph_.kernels[index(kernel)].anchor), &other = op(product);
   const auto type = [&](ValueId value) { return context_.value(value).type; };
@@ -30,7 +30,7 @@ std::string Grouping::why_unlike(int kernel, int product) const {
   return {};
 }
 
-/// Why a product does not become part of the kernel of another one that reads the same; none: it may.
+/// The reason why a product does not join the kernel of another product that reads the same operand; empty: it may.
 std::optional<Apart> Grouping::why_no_sibling(int kernel, int product) const {
   if (const auto found = kept_apart_.products.find(op(product).name); found != kept_apart_.products.end())
     return found->second;
@@ -57,7 +57,7 @@ std::optional<Apart> Grouping::why_no_sibling(int kernel, int product) const {
   return std::nullopt;
 }
 
-/// Each product, with what stands at its end, joins the first kernel of one before it that reads the same.
+/// Each product with its epilogue joins the first earlier kernel whose product reads the same first operand.
 void Grouping::join_siblings() {
   if (!rules_.has(Rule::sibling_products) || rules_.native) return;
   for (int i = 0; i < count(); ++i) {

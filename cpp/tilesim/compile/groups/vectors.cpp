@@ -7,23 +7,23 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Tensors that pass through one kernel: beyond some, each has a sliver of the scratchpad.
+/// Maximum number of tensors per kernel: with more, each has too little of the scratchpad.
 constexpr std::size_t most_streams = 24;
 
 }  // namespace
 
 void Grouping::place_vector(int i) {
-  if (op(i).kind == Kind::iota) return;  // recomputed as an index by whoever reads it
+  if (op(i).kind == Kind::iota) return;  // readers recompute it as an index
   if (rules_.resident_rows) {
     if (!join(i) && !join_readers(i)) rows_.emplace(graph_.add(Family::vector, i), RowBytes(context_, i));
     for (ValueId operand : op(i).operands)
       if (operand != no_value && !scalar(operand)) reading_[operand].insert(graph_.owner[index(i)]);
   } else if (!is_recomputable(op(i).kind)) {
-    graph_.add(Family::vector, i);  // a root; make_passes adds what it recomputes
+    graph_.add(Family::vector, i);  // make_passes adds the operations that it recomputes
   }
 }
 
-/// Tensors that operations read and store as one kernel.
+/// Tensors that the operations load and store as one kernel.
 std::set<ValueId> Grouping::streams_of(const std::set<int>& ops) const {
   std::set<ValueId> streams;
   for (int i : ops) {
@@ -34,7 +34,7 @@ std::set<ValueId> Grouping::streams_of(const std::set<int>& ops) const {
     }
     for (ValueId result : op(i).results) {
       const std::vector<int>& readers = uses_.consumers[index(result)];
-      const bool kept = rules_.resident_rows || graph_.owner[index(i)] >= 0;  // others compute it again, too
+      const bool kept = rules_.resident_rows || graph_.owner[index(i)] >= 0;  // otherwise readers recompute it
       if (uses_.is_output[index(result)] ||
           (kept && std::any_of(readers.begin(), readers.end(), [&](int reader) { return !ops.count(reader); })))
         streams.insert(result);
@@ -43,7 +43,7 @@ std::set<ValueId> Grouping::streams_of(const std::set<int>& ops) const {
   return streams;
 }
 
-/// Why an operation does not become part of the vector kernel that makes an operand of it; empty: it may.
+/// The reason why an operation does not join the vector kernel that computes one of its operands; empty: it may.
 std::string Grouping::why_not(int kernel, int i) {
   RowBytes& rows = rows_.at(kernel);
   if (rows.closed()) return "nothing joins a scan, a window, an index of an extreme or a reduction that drops its axes";
@@ -84,7 +84,7 @@ bool Grouping::join(int i) {
   return false;
 }
 
-/// Whether the kernel makes an operand: it is then not a sibling, and other rules decide on the operation.
+/// Whether the kernel computes an operand of the operation: other rules then decide.
 bool Grouping::makes_operand(int kernel, int i) const {
   return std::ranges::any_of(op(i).operands, [&](ValueId operand) {
     const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
@@ -92,11 +92,11 @@ bool Grouping::makes_operand(int kernel, int i) const {
   });
 }
 
-/// Becomes part of a kernel that reads the same tensor, so that it is read once.
+/// Joins a vector kernel that reads the same tensor, so that the tensor is loaded once.
 bool Grouping::join_readers(int i) {
   const bool reduce = op(i).kind == Kind::reduce;
   if (!rules_.has(Rule::siblings) || (!reduce && !is_recomputable(op(i).kind))) return false;
-  constexpr int most_tried = 3;  // the latest: others wait for these
+  constexpr int most_tried = 3;  // kernels, the latest first; others depend on them
   const Shape space = shape(reduce ? op(i).operands[0] : op(i).results[0]);
   for (ValueId operand : op(i).operands) {
     const auto readers = operand == no_value ? reading_.end() : reading_.find(operand);
@@ -129,7 +129,7 @@ bool Grouping::join_readers(int i) {
   return false;
 }
 
-/// The other kernels whose results the operation combines.
+/// Merges the kernels whose results the operation combines.
 void Grouping::join_branches(int kernel, int i) {
   for (ValueId operand : op(i).operands) {
     const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
@@ -181,13 +181,13 @@ void Grouping::make_passes() {
     if (graph_.owner[index(i)] >= 0 || !is_recomputable(op(i).kind)) continue;
     if (stored(op(i).results[0])) graph_.add(Family::vector, i);
   }
-  std::map<int, int> computed_in;  // by operation that several compute again: the elementwise kernel
+  std::map<int, int> computed_in;  // by operation that several kernels recompute: the first elementwise kernel
   for (int k = 0; k < static_cast<int>(graph_.kernels.size()); ++k) {
     Kernel& kernel = graph_.kernels[index(k)];
     if (kernel.family != Family::vector && kernel.family != Family::product) continue;
     if (kernel.anchor >= 0 && is_product(op(kernel.anchor).kind)) add_tails(kernel, k);
     std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
-    std::vector<std::pair<ValueId, int>> pending;  // and who reads it
+    std::vector<std::pair<ValueId, int>> pending;  // value, operation that reads it
     const auto read = [&](int member) {
       for (ValueId operand : op(member).operands) pending.emplace_back(operand, member);
     };
@@ -207,7 +207,7 @@ void Grouping::make_passes() {
   }
 }
 
-/// An elementwise kernel becomes part of the first one of its shape that computes one of its operations again, too.
+/// Merges an elementwise kernel into the first one of its shape that recomputes one of the same operations.
 void Grouping::join_pass(int k, std::map<int, int>& computed_in) {
   std::vector<int>& ops = graph_.kernels[index(k)].ops;
   const auto again = [&](int i) { return graph_.owner[index(i)] < 0 && op(i).kind != Kind::iota; };
@@ -237,14 +237,14 @@ void Grouping::join_pass(int k, std::map<int, int>& computed_in) {
     if (again(i)) computed_in.try_emplace(i, into);
 }
 
-/// The rule by which a kernel computes an operand of one of its operations.
+/// The rule that lets a kernel recompute an operand of one of its operations.
 Rule Grouping::recomputing(int producer, int reader) const {
   if (is_product(op(reader).kind)) return Rule::prologue;
   if (uses_.consumers[index(op(producer).results[0])].size() > 1) return Rule::recompute;
   return op(reader).kind == Kind::reduce ? Rule::rows : Rule::elementwise;
 }
 
-/// Must this elementwise result be stored, or do all its readers recompute it?
+/// Whether an elementwise result must be stored because some reader cannot recompute it.
 bool Grouping::stored(ValueId value) const {
   if (uses_.is_output[index(value)] || apart(value)) return true;
   const int producer = uses_.producer[index(value)];
@@ -257,7 +257,7 @@ bool Grouping::stored(ValueId value) const {
           uses_.consumers[index(value)].size() == 1 && consumer.kind == Kind::contract && consumer.operands[0] == value;
       if (!rules_.product_prologue || !only) return true;
     } else if (!is_recomputable(consumer.kind) && consumer.kind != Kind::reduce) {
-      return true;  // movement, views, calls, windows read bytes
+      return true;  // movement, views, calls and windows read memory
     } else if (graph_.owner[index(reader)] >= 0 &&
                graph_.kernels[index(graph_.owner[index(reader)])].family == Family::product) {
       return true;  // an epilogue reads it

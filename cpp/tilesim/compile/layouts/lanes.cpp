@@ -39,7 +39,7 @@ void permute_in_place(program::View in, program::View out, program::Block& block
 
 namespace {
 
-/// Kernels of the block whose tiles pass the cross-lane unit, in their order; `kernel` is the one around the block.
+/// Appends the names of kernels whose tiles use the cross-lane unit, in order; `kernel`: the one around the block.
 void find_permutes(const program::Block& block, const std::string& kernel, std::vector<std::string>& kernels) {
   for (const program::Statement& statement : block) {
     if (std::holds_alternative<program::PermuteOp>(statement.action)) {

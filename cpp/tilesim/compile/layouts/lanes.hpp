@@ -1,5 +1,5 @@
-// Tiles whose elements change lanes between memory and scratchpad. DMA moves contiguous pieces in the order of memory;
-// the cross-lane unit permutes the tile in its slot.
+// Tiles whose elements change lanes between memory and scratchpad. DMA moves contiguous runs in memory order; the
+// cross-lane unit then permutes the tile in its slot.
 #pragma once
 
 #include <string>

@@ -21,9 +21,9 @@ bool enters_in_torch_order(const Shape& shape, const Shape& tile) {
 
 namespace {
 
-constexpr double twice = 2;  ///< padding beyond this factor is noted
+constexpr double twice = 2;  ///< minimum factor of padding for a note
 
-/// The order of a value's tensor, if the value shows all of it, axis by axis.
+/// The order of a tensor's axes in terms of the value's axes; empty unless the value covers the tensor axis by axis.
 Order of_tensor(const Placement& placement, const Order& order) {
   if (placement.axes.size() != order.size() || !placement.moved.empty()) return {};
   Order result(order.size(), -1);
@@ -37,7 +37,7 @@ Order of_tensor(const Placement& placement, const Order& order) {
   return result;
 }
 
-/// Who moves a tensor: times it is read or written whole, and how many of them compute on its lanes.
+/// Accesses of a tensor: number of full loads and stores, and the number of these by kernels that compute on its lanes.
 struct Accesses { double all = 0, on_lanes = 0; };
 
 class Assignment {
@@ -66,7 +66,7 @@ class Assignment {
           accesses.all += 1;
           accesses.on_lanes += kernel.family == Family::vector || convolves(kernel) ? 1 : 0;
         }
-    // A tensor that is also seen under another shape has one order of bytes for both: it is taken as dense.
+    // A tensor with an alias of another shape gets a dense layout: both share one byte order.
     for (const program::Tensor& tensor : context_.program.tensors)
       if (!tensor.alias_of.empty()) reshaped_.insert({tensor.name, tensor.alias_of});
     rows_one_by_one();
@@ -91,7 +91,7 @@ class Assignment {
     return kernel.anchor >= 0 && context_.function.ops[at(kernel.anchor)].kind == Kind::convolution;
   }
 
-  /// Pages are read one by one, of one head each: neither axis lies over lanes or sublanes with its neighbours.
+  /// Keys and values of paged attention, read per page and head: these two axes are major, off the lanes and sublanes.
   void page_by_page(ValueId id) {
     const Placement& placement = context_.placements[at(id)];
     const Shape& shape = context_.function.value(id).type.shape;
@@ -101,8 +101,8 @@ class Assignment {
       pages_.try_emplace(placement.tensor, std::move(order));
   }
 
-  /// A table that is made here and of which all who read it take rows that data name: no row lies over lanes or
-  /// sublanes with others, so the table is dense.
+  /// Temporary tables that only embeddings read get a dense layout: a row that data selects then shares no lanes or
+  /// sublanes with other rows.
   void rows_one_by_one() {
     std::set<std::string> others;
     for (const Op& op : context_.function.ops)
@@ -131,7 +131,7 @@ class Assignment {
 
   static bool outside(const program::Tensor& tensor) { return tensor.role != program::Role::temporary; }
 
-  /// Where nobody wishes another.
+  /// The order of a tensor without a preferred one.
   Order usual(const program::Tensor& tensor, const Shape& shape) const {
     if (!outside(tensor)) return unit_axes_major(shape);
     return enters_in_torch_order(shape, tile_) ? last_axis_minor(shape.size()) : largest_minor(shape);
@@ -142,7 +142,7 @@ class Assignment {
     return found == accesses_.end() ? Accesses{1, 1} : found->second;
   }
 
-  /// Cycles of all who move the tensor, if it lies in an order and they compute on these lanes.
+  /// Cycles of all accesses to the tensor in an order, if kernels compute with axis `lanes` on the lanes.
   double cost(const program::Tensor& tensor, const Shape& shape, const Order& order, int lanes) const {
     const Share& machine = context_.machine;
     const double moved = static_cast<double>(machine.core.clock.hertz) /
@@ -153,8 +153,8 @@ class Assignment {
            (times.all * moved + (order[0] == lanes ? 0 : times.on_lanes * changed));
   }
 
-  /// Temporaries that whole tiles would pad most, and what operations put side by side with them, lie as dense as these
-  /// allow if all of them take less so.
+  /// Gives the temporaries with the most padding their densest order, together with all values that operations align
+  /// with them, if that lowers the total cost.
   void densest_by_price() {
     std::vector<std::pair<double, ValueId>> worst;
     for (std::size_t value = 0; value < context_.placements.size(); ++value) {
@@ -178,7 +178,7 @@ class Assignment {
     }
   }
 
-  /// The tensor that a value shows whole, if its order is decided here.
+  /// The tensor of a value that covers it, if this pass decides its order; otherwise null.
   const program::Tensor* laid_out_here(ValueId value) const {
     const Placement& placement = context_.placements[at(value)];
     if (placement.tensor.empty() || !placement.identity) return nullptr;
@@ -187,7 +187,7 @@ class Assignment {
     return open ? tensor : nullptr;
   }
 
-  /// Of the value in the order that it wishes, and in the usual one; what the caller laid out stays as it is.
+  /// Adds the costs of a value in its preferred order and in the default one; tensors with a fixed layout keep it.
   void add_costs(ValueId value, double& wished, double& last) const {
     const Placement& placement = context_.placements[at(value)];
     const program::Tensor* tensor = placement.identity ? find_tensor(context_, placement.tensor) : nullptr;
@@ -209,9 +209,9 @@ class Assignment {
     return wished == wished_.end() ? usual : cheapest(tensor, shape, wished->second, usual);
   }
 
-  /// By bytes at the memory's rate: as wished, with the other of images and columns over the sublanes, as usual, or, of
-  /// what no caller gave an order, as dense as whole tiles allow. On other lanes than wished, everybody who computes on
-  /// them passes the tensor as it lies through the cross-lane unit. The first of equals wins.
+  /// The cheapest order in bytes and lane changes. Candidates: preferred; preferred with images and columns exchanged
+  /// on the sublanes; default; for temporaries the densest. If other axes than preferred are on the lanes, kernels that
+  /// compute on them use the cross-lane unit. Ties go to the first.
   Order cheapest(const program::Tensor& tensor, const Shape& shape, const Order& wished, const Order& usual) const {
     if (ordered_.count(tensor.name)) return wished;
     std::vector<Order> candidates{wished, wished, usual};
@@ -222,7 +222,7 @@ class Assignment {
     });
   }
 
-  /// Of what another order would pad less: a vector fills one sublane of eight however it lies.
+  /// Notes a tensor that another order would pad less.
   void note(const program::Tensor& tensor, const Shape& shape) {
     const std::int64_t elements = element_count(shape);
     if (elements == 0) return;
@@ -246,16 +246,16 @@ class Assignment {
   }
 
   struct Padded {
-    double bytes, least;  ///< MB as it lies and in the order with the least padding
+    double bytes, least;  ///< MB in the chosen order, and in the order with the least padding
     std::string name;
   };
 
   Context& context_;
   const Shape& tile_;
   Wishes wishes_;
-  std::set<std::string> placed_;                           ///< of this function
-  std::set<std::string> reshaped_;                         ///< dense
-  std::set<std::string> ordered_;                          ///< written by a copy that is there to change the order
+  std::set<std::string> placed_;                           ///< tensors with placements in this function
+  std::set<std::string> reshaped_;                         ///< tensors with a dense layout
+  std::set<std::string> ordered_;                          ///< results of copies whose purpose is the order
   std::map<std::string, Order> wished_, weights_, pages_;  ///< by tensor
   std::map<std::string, Accesses> accesses_;
   std::vector<Padded> padded_;

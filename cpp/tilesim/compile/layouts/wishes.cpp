@@ -36,7 +36,7 @@ double padded_elements(const Shape& shape, const Order& order, const Shape& tile
 
 namespace {
 
-/// Axes of `labels` as convolutions read them: two minor ones, then space, the last axis first.
+/// Order of the axes of `labels`: `minor`, `second`, then the spatial axes, the last one first.
 Order by_labels(const std::string& labels, char minor, char second, bool columns_second) {
   Order space;
   for (std::size_t axis = labels.size(); axis-- > 0;)
@@ -47,8 +47,8 @@ Order by_labels(const std::string& labels, char minor, char second, bool columns
   return order;
 }
 
-/// Weights with results over the lanes or, where arrays contract all channels, channels; the densest, in doubt as
-/// compilers have them: [..][I][O]. A separate channel per result would take all sublanes.
+/// The densest order of weights with output channels on the lanes or, unless grouped, input channels. Ties go to the
+/// compilers' usual order [..][I][O].
 Order densest_weights(const Shape& shape, const Shape& tile, const std::string& labels, bool grouped) {
   Order best = by_labels(labels, 'O', 'I', false);
   const auto consider = [&](char minor) {
@@ -63,11 +63,11 @@ Order densest_weights(const Shape& shape, const Shape& tile, const std::string& 
   return best;
 }
 
-/// Whether axis i of operands and results of that rank are the same axis.
+/// Whether axis i is the same axis in all operands and results of that rank.
 bool side_by_side(const Op& op) {
   switch (op.kind) {
     case Kind::copy:
-      return !op.attributes.flag("layout");  // it is there to change the order
+      return !op.attributes.flag("layout");  // a layout copy changes the order
     case Kind::elementwise:
     case Kind::convert:
     case Kind::reduce:
@@ -86,7 +86,7 @@ bool side_by_side(const Op& op) {
   }
 }
 
-/// The order of a value that has the same elements and, but for axes of one element, the same axes; empty: it has not.
+/// The order of a reshaped value whose axes of more than one element are the same; empty for other reshapes.
 Order with_units(const Order& order, const Shape& from, const Shape& to) {
   std::vector<int> place(from.size(), -1);
   Order units, result;
@@ -159,7 +159,7 @@ void Wishes::wish(ValueId value, Order order) {
   wished_.push_back(value);
 }
 
-/// Starts of boxes have an axis of a few components, which over the lanes would be padded to a row of them.
+/// Makes the short axis with the components of a start position major: on the lanes it would be padded.
 void Wishes::components_major(const Op& op) {
   const ValueId starts = op.operands[1];
   const std::int64_t axis = op.attributes.integer("index_vector_dim");
@@ -172,8 +172,8 @@ void Wishes::components_major(const Op& op) {
   wish(starts, std::move(pads ? dense : order));
 }
 
-/// Numbers of rows that are computed here are read in the order in which they lie, over whatever axes they were
-/// computed.
+/// Prefers the densest order for row numbers computed here, which are read in memory order, whatever axes they were
+/// computed over.
 void Wishes::ids_dense(const Op& op) {
   ValueId ids = op.operands[1];
   while (producer_[at(ids)] && producer_[at(ids)]->kind == Kind::reshape) ids = producer_[at(ids)]->operands[0];

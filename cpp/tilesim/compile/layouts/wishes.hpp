@@ -14,8 +14,8 @@ using Order = std::vector<int>;  ///< axes, minor to major
 
 Order last_axis_minor(std::size_t rank);
 Order largest_minor(const Shape& shape);
-/// Axes of extent 1 (a reduced axis, the one token of a decode step) go major: as minor axes they would be padded to
-/// all lanes or sublanes of a register.
+/// The order with axes of extent 1 major (reduced axes, the one token of a decode step): as minor axes they would be
+/// padded to all lanes or sublanes of a register.
 Order unit_axes_major(const Shape& shape);
 double padded_elements(const Shape& shape, const Order& order, const Shape& tile);
 
@@ -23,9 +23,9 @@ double padded_elements(const Shape& shape, const Order& order, const Shape& tile
 /// starts of gathers and scatters; and added ones. The first preference of a value counts.
 class Wishes {
  public:
-  /// `native`: weights of convolutions get the order of existing compilers, whatever its padding.
+  /// `native`: weights of convolutions get the order of existing compilers, despite its padding.
   Wishes(const GraphFunction& function, const Shape& tile, bool native);
-  /// Adds a preferred order; returns the values that it reaches.
+  /// Adds a preferred order; returns the values to which it propagates.
   std::vector<ValueId> add(ValueId value, Order order);
   const Order& order_of(ValueId value) const { return orders_[static_cast<std::size_t>(value)]; }
   const Order* of_weight(ValueId value) const {

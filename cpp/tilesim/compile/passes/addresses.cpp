@@ -31,7 +31,7 @@ Held own_bytes(const program::Scope& scope) {
   return bytes;
 }
 
-/// Slots of the scope and of those inside, from `first` on.
+/// Assigns addresses to the slots of the scope and its inner scopes, from `first` on.
 void place(program::Scope& scope, Held first) {
   const auto place_own = [](program::Scope& own, Held& at) {
     for (program::Slot& slot : own.slots) {
@@ -50,8 +50,8 @@ void place(program::Scope& scope, Held first) {
 
 enum class End : std::uint8_t { low, high };
 
-/// Gives each slot of a kernel an address, at one end of what it has of each memory: those of inner scopes after what
-/// the scopes around them hold, scopes that follow each other at the same place.
+/// Assigns addresses to the slots of a kernel at one end of each memory's free range. Slots of an inner scope follow
+/// those of the enclosing scopes; consecutive scopes share addresses.
 void place_slots(program::Scope& kernel, const Share& machine, const Span& scratchpad, End end) {
   if (end == End::low) return place(kernel, {scratchpad.low, 0});
   const Held bytes = held(kernel);

@@ -19,7 +19,7 @@ namespace {
 
 using Ranges = std::map<std::string, Expr::Range>;
 
-/// Cycles of the busiest unit, were every tile a full one.
+/// Cycles of a kernel's busiest unit, if every tile were full.
 class UnitCycles {
  public:
   explicit UnitCycles(const Share& machine) : core_(machine.core) {}
@@ -34,7 +34,7 @@ class UnitCycles {
  private:
   void walk(const program::Block& block, double times) {
     for (const program::Statement& statement : block) {
-      double inside = times;  // branches are taken in every trip: a bound
+      double inside = times;  // upper bound: every branch is taken in every trip
       if (const auto* loop = std::get_if<program::For>(&statement.action)) {
         inside *= static_cast<double>(std::max<std::int64_t>(0, most(loop->extent)));
         ranges_[loop->index] = {0, std::max<std::int64_t>(0, most(loop->extent) - 1)};
@@ -81,14 +81,14 @@ class UnitCycles {
 
 std::int64_t ahead_bytes_of(const program::Slot& slot) { return round_up(packed_bytes(slot.dtype, slot.elements), 64); }
 
-/// Kernels of one body, each after the one before.
+/// Consecutive kernels of one body.
 class Ahead {
  public:
   Ahead(Lowering& lowering, program::Block& body, const std::string& function, const Given& given)
       : lowering_(lowering), function_(function), given_(given), traffic_(lowering.program) {
     const Share& machine = lowering.machine;
     rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-            static_cast<double>(machine.core.clock.hertz * lowering.program.contexts);  // a core's share
+            static_cast<double>(machine.core.clock.hertz * lowering.program.contexts);  // of one core
     for_each_kernel_of(body, [&](program::Statement& statement, std::int64_t number) {
       auto* scope = std::get_if<program::Scope>(&statement.action);
       const bool known = scope && !scope->barrier && !KernelNumbers::runs_functions(scope->body);
@@ -106,7 +106,7 @@ class Ahead {
   struct One {
     program::Scope* scope = nullptr;
     std::int64_t number = 0;
-    std::int64_t held = 0, free = 0;  ///< bytes
+    std::int64_t held = 0, free = 0;  ///< scratchpad bytes: of its slots, and available
     double compute = 0, memory = 0;   ///< cycles
   };
 
@@ -123,7 +123,7 @@ class Ahead {
       if (!stays(tensor)) one.memory += (moved.loaded + moved.stored) / streams() / rate_;
   }
 
-  /// Whether the tiles are there before all kernels, in memory.
+  /// Whether tiles come from memory, from tensors that no kernel stores.
   bool from_memory(const AheadRing& ring) const {
     return std::ranges::all_of(ring.tensors,
                                [&](const std::string& tensor) { return given_.contains(tensor) && !stays(tensor); });
@@ -142,7 +142,7 @@ class Ahead {
     return std::ranges::any_of(lowering_.residents, [&](const Resident& one) { return one.tensor == owner; });
   }
 
-  /// What is left beside both, and beside this one and the next.
+  /// Scratchpad bytes left by this kernel and the previous one, and by this kernel and the next one.
   std::int64_t left(const One& before, const One& one, std::size_t k) const {
     std::int64_t bytes = std::min(before.free, one.free) - before.held - one.held;
     if (k + 1 < kernels_.size() && kernels_[k + 1].scope)
@@ -160,7 +160,7 @@ class Ahead {
         ring = &other;
     if (!ring || first_of(*one.scope, *ring)) return;
     const std::int64_t tile = bytes(one, *ring) / ring->tiles;
-    // More than memory has time for would be in the way of what comes behind.
+    // Prefetching more than memory can load in the idle time would delay later loads.
     const std::int64_t under_way = lowering_.machine.core.dma.outstanding_bytes;
     const std::int64_t wanted =
         std::max(static_cast<std::int64_t>(idle * rate_) + under_way / 2, std::min(tile, under_way));
@@ -175,7 +175,7 @@ class Ahead {
     one.memory = std::max(0.0, one.memory - std::min(idle, moved));
   }
 
-  /// Its loads are the first of their queue already, and none waits.
+  /// Whether the ring's only loads are the first ones of their queue already, so that none waits.
   static bool first_of(const program::Scope& kernel, const AheadRing& ring) {
     return ring.block == &kernel.body && ring.tiles == 1 && ring.first == 0;
   }
@@ -184,7 +184,7 @@ class Ahead {
     return *std::ranges::find(one.scope->slots, name, &program::Slot::name);
   }
 
-  /// Of vector kernels, weights are small.
+  /// Whether only arrays read the ring; weights of vector kernels are small.
   bool multiplied(const One& one, const AheadRing& ring) const {
     return std::ranges::all_of(slot_of(one, ring.slot).consumers,
                                [](const std::string& queue) { return queue.starts_with("mma"); });
@@ -194,7 +194,7 @@ class Ahead {
     return ahead_bytes_of(slot_of(one, ring.slot)) * ring.tiles;
   }
 
-  /// Rings of what comes from the chip itself hold all tiles, where they fit together.
+  /// Deepens rings of tiles from on-chip values until they hold all tiles, if the kernel's rings fit together.
   void deepen(One& before, std::int64_t most) {
     const std::map<std::string, std::int64_t> tiles = loaded_tiles(*before.scope, most_buffers);
     std::int64_t more = 0;

@@ -28,7 +28,7 @@ bool commits_slot(const Statement& statement, const std::string& slot) {
   return commit && commit->slot == slot;
 }
 
-/// Of a load, a commit, or a counted loop of nothing else; -1: it is something else.
+/// Commits of a statement that consists of the ring's loads and commits only, in counted loops; -1 for any other one.
 std::int64_t commits_of(const Statement& statement, const AheadRing& ring) {
   if (load_into(statement, ring.slot)) return statement.queue == ring.queue ? 0 : -1;
   if (commits_slot(statement, ring.slot))
@@ -44,7 +44,7 @@ std::int64_t commits_of(const Statement& statement, const AheadRing& ring) {
   return sum * loop->extent.value();
 }
 
-/// Calls `call` with the views of a compute that may read a tile.
+/// Calls `call` with each view of the statement's compute.
 template <class Made, class Call>
 void for_each_view(Made& statement, const Call& call) {
   if (auto* mma = std::get_if<program::MmaOp>(&statement.action)) {
@@ -109,7 +109,7 @@ class AheadFinder {
     if (const program::Load* load = load_into(statement, ring.slot)) ring.tensors.push_back(load->transfer.tensor);
   }
 
-  /// And without data in the addresses.
+  /// Whether one acquire of the kernel is followed by all loads of the ring, with addresses that read no tensors.
   bool filled_once(const AheadRing& ring) {
     std::int64_t acquires = 0, loads = 0, inside = 0, sends = 0;
     bool direct = true;
@@ -134,7 +134,7 @@ class AheadFinder {
     return acquires == 1 && sends == 0 && direct && loads == inside && inside > 0 && used_inside(ring);
   }
 
-  /// Every use stands behind the loads, in their block, is of the latest tile, and by what `use_ahead` knows.
+  /// Whether all uses follow the loads in their block, of the latest tile, in statements that `use_ahead` rewrites.
   bool used_inside(const AheadRing& ring) {
     std::int64_t all = 0, inside = 0;
     bool known = true;
@@ -175,7 +175,7 @@ Expr tile_number(const AheadRing& ring) {
   return number;
 }
 
-/// What uses a tile of the ring uses the same one of the new slot.
+/// Redirects uses of a ring tile to tile `number` of the new slot.
 void use_ahead(Block& block, const AheadRing& ring, const Expr& number, std::int64_t elements) {
   const auto view = [&](program::View& one) {
     if (one.slot != ring.slot) return;
@@ -192,7 +192,7 @@ void use_ahead(Block& block, const AheadRing& ring, const Expr& number, std::int
   });
 }
 
-/// Releases stand where a tile is done with; the slot holds all of them until the end.
+/// Removes the releases of a slot: the new slot holds all tiles until the kernel ends.
 void drop_releases(Block& block, const std::string& slot) {
   std::erase_if(block, [&](const Statement& statement) {
     const auto* release = std::get_if<program::Release>(&statement.action);
@@ -201,7 +201,7 @@ void drop_releases(Block& block, const std::string& slot) {
   for (Statement& statement : block) program::for_each_body(statement, [&](Block& body) { drop_releases(body, slot); });
 }
 
-/// Loads of tiles [0, count) into the new slot, in their order.
+/// Loads of tiles [0, count) into the new slot, in order.
 Block loads_ahead(const AheadRing& ring, std::int64_t count, std::int64_t elements) {
   std::map<std::string, Expr> at;
   Expr rest = count > 1 ? Expr::symbol(ahead_index) : Expr(0);
@@ -249,7 +249,7 @@ std::map<std::string, std::int64_t> loaded_tiles(const program::Scope& kernel, s
 
 void take_ahead(program::Scope& kernel, const AheadRing& ring, std::int64_t count) {
   const auto slot = std::ranges::find(kernel.slots, ring.slot, &program::Slot::name);
-  const std::int64_t elements = round_up(slot->elements, 16);  // tiles start where the ring's would
+  const std::int64_t elements = round_up(slot->elements, 16);  // tiles keep the alignment of the ring
   program::Slot own{ahead_slot, slot->dtype, elements * count, 1, 0, false, slot->consumers};
   Block loads = loads_ahead(ring, count, elements);
   const Expr number = tile_number(ring);

@@ -66,7 +66,7 @@ class WaitsApart {
   }
 
  private:
-  /// The number of kernels that must be complete, by queue.
+  /// Number of kernels that must be complete, by queue.
   using Needs = std::map<std::string, std::int64_t>;
 
   void kernel(program::Scope& scope, std::int64_t number) {
@@ -79,7 +79,7 @@ class WaitsApart {
     scope.body.insert(scope.body.begin(), std::make_move_iterator(waits.begin()), std::make_move_iterator(waits.end()));
   }
 
-  /// Before a call or loop that makes a value, all kernels are complete whose tiles may have lain there.
+  /// Before a call or loop that produces a resident value: waits for kernels whose tiles may use the same bytes.
   void call(std::int64_t number, std::int64_t before, program::Block& waits) const {
     const auto made = [&](const Resident& value) {
       return value.function == function_ && value.first == number && !value.passed;
@@ -96,7 +96,7 @@ class WaitsApart {
     if (!fresh) entry->second = std::max(entry->second, count);
   }
 
-  /// Of a value of another body, or of an earlier run of this one: what was called last.
+  /// Number of kernels after which the value is dead; for values of other bodies or runs: those up to the last call.
   std::int64_t over(const Resident& value, std::int64_t number) const {
     if (value.function != function_ || value.first > number) return called_;
     return after_[static_cast<std::size_t>(value.last)];
@@ -124,7 +124,7 @@ class WaitsApart {
     for (const Resident& value : lowering_.residents) {
       if (value.function != function_ || value.first != number) continue;
       const Span bytes{value.low, value.high};
-      std::int64_t count = called_ > 0 || !function_.empty() ? called_ : -1;  // tiles of functions lie anywhere
+      std::int64_t count = called_ > 0 || !function_.empty() ? called_ : -1;  // called functions use any address
       for (std::int64_t k = number; k-- > 0 && after_[static_cast<std::size_t>(k)] > count;)
         for (const Tile& tile : tiles_[static_cast<std::size_t>(k)])
           if (meet(tile.bytes, bytes)) count = std::max(count, after_[static_cast<std::size_t>(k)]);
@@ -153,9 +153,9 @@ class WaitsApart {
   program::Block& body_;
   const std::string& function_;
   KernelNumbers numbers_;
-  std::vector<std::int64_t> after_;       ///< kernels counted behind each
-  std::vector<std::vector<Tile>> tiles_;  ///< of each
-  std::int64_t called_ = 0;               ///< kernels counted behind the last call or loop
+  std::vector<std::int64_t> after_;       ///< by kernel: number of kernels up to and including it
+  std::vector<std::vector<Tile>> tiles_;  ///< by kernel
+  std::int64_t called_ = 0;               ///< number of kernels up to the last call or loop
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ const program::Transfer* moved_by(const program::Statement& statement) {
   return nullptr;
 }
 
-/// A granule for each stage of every slot, twice: smaller tiles may come with separate slots.
+/// Least scratchpad bytes of the slots: a granule per buffer, twice, since smaller tiles may need separate slots.
 std::int64_t least_of(const program::Scope& scope) {
   constexpr std::int64_t granule = 64;
   std::int64_t bytes = 0;
@@ -55,7 +55,7 @@ DType Candidates::dtype(const std::string& tensor) const {
 }
 
 void Candidates::find_owners() {
-  for (program::Tensor& tensor : lowering_.program.tensors) {  // owners come first
+  for (program::Tensor& tensor : lowering_.program.tensors) {  // owners precede aliases
     tensors_[tensor.name] = &tensor;
     owners_[tensor.name] = tensor.alias_of.empty() ? tensor.name : owner(tensor.alias_of);
     if (tensor.role != program::Role::temporary)
@@ -88,7 +88,7 @@ void Candidates::bind(std::size_t body, const program::Statement& statement, dou
   });
 }
 
-/// Who calls whom with what, and how often each function runs.
+/// Finds the calls between bodies with the tensors that they bind, and how often each function runs.
 void Candidates::find_calls() {
   called_.resize(bodies_.size());
   for (std::size_t body = 0; body < bodies_.size(); ++body)
@@ -127,7 +127,7 @@ double Candidates::part(const std::string& name, const std::function<bool(const 
   return all > 0 ? some / all : 0;
 }
 
-/// What stands in a statement must lie in memory.
+/// Keeps all tensors that the statement uses in memory.
 void Candidates::refuse_all(const program::Statement& statement, const char* reason) {
   const auto one = [&](const program::Statement& inner) {
     if (const program::Transfer* transfer = moved_by(inner)) refuse(transfer->tensor, reason);
@@ -151,7 +151,7 @@ bool Candidates::stores_first(const std::string& function, const std::string& fo
   return found.value_or(false);
 }
 
-/// Of calls and loops of the graph: what they pass on, and the loops' own copies.
+/// Records the uses by a call or a loop of the graph: tensors passed to functions, and the loop's own copies.
 void Candidates::see_call(std::size_t body, const program::Statement& statement, std::int64_t kernel) {
   const auto one = [&](const program::Statement& inner) {
     see_expressions(inner);
@@ -214,7 +214,7 @@ void Candidates::read(std::size_t body, const program::Block& block) {
   });
 }
 
-/// Bodies that run while a call or loop does.
+/// Finds the bodies that run during a call or loop.
 void Candidates::find_runs(std::size_t body, const program::Statement& statement, KernelState& kernel) const {
   std::set<std::size_t> runs;
   const std::function<void(std::size_t)> enter = [&](std::size_t inner) {
@@ -230,7 +230,7 @@ void Candidates::find_runs(std::size_t body, const program::Statement& statement
   kernel.runs.assign(runs.begin(), runs.end());
 }
 
-/// What expressions read, and rows are found through, is read by whoever hands statements out.
+/// Keeps tensors in memory that expressions read or that select rows: the core that dispatches statements reads them.
 void Candidates::see_expressions(const program::Statement& statement) {
   program::for_each_expression(statement, [&](const Expr& expr) {
     for_each_read(expr, [&](const std::string& name) { refuse_bound(name, "expressions read it"); });
@@ -247,7 +247,7 @@ void Candidates::see_expressions(const program::Statement& statement) {
     }
 }
 
-/// Of a function's own name, all that calls bind to it.
+/// Keeps a tensor in memory; for a formal name, all tensors that calls bind to it.
 void Candidates::refuse_bound(const std::string& name, const char* reason) {
   refuse(name, reason);
   if (const auto bound = bindings_.find(name); bound != bindings_.end())
@@ -262,7 +262,7 @@ void Candidates::touch(std::size_t body, const std::string& tensor, std::int64_t
   seen.last = kernel;
 }
 
-/// Who touches what first and last.
+/// Records the first and last use of each tensor.
 void Candidates::see_order(std::size_t body, const program::Scope& scope, std::int64_t kernel) {
   program::for_each(scope.body, [&](const program::Statement& statement) {
     see_expressions(statement);

@@ -26,7 +26,7 @@ void Candidates::follow_wish() {
   std::vector<std::string> known;
   for (const auto& [name, seen] : seen_)
     if (!refused_.count(name)) known.push_back(name);
-  std::map<std::string, std::string> named;  // by owner
+  std::map<std::string, std::string> named;  // names in the wish, by owner
   for (const auto& [name, level] : lowering_.wish.levels) {
     if (!tensors_.count(name))
       throw UserError({"residency names an unknown tensor",
@@ -110,7 +110,7 @@ std::optional<Candidates::Split> Candidates::split(const Candidate& one, const S
   const std::size_t streams = at(lowering_.program.cores * lowering_.program.contexts);
   std::vector<const TensorUse*> uses;
   for (std::int64_t k = one.first; k <= one.last; ++k) {
-    const KernelUse& use = states(one.body, at(k)).use;  // none is known of kernels whose tensors lie in memory
+    const KernelUse& use = states(one.body, at(k)).use;  // empty if the kernel's regions are unknown
     if (!use) continue;
     for (const std::string& name : names)
       if (const auto found = use->find(name); found != use->end()) uses.push_back(&found->second);

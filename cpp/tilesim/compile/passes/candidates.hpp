@@ -14,20 +14,20 @@
 
 namespace tilesim::lower {
 
-/// A kernel of a body; or a call or loop of the graph, which has no `use`.
+/// A kernel of a body, or a call or loop of the graph, which has no `use`.
 struct KernelState {
   std::size_t statement = 0;           ///< index in the body
   std::size_t number = 0;              ///< index among the body's scopes
-  bool opaque = false;                 ///< it runs functions
-  std::vector<std::size_t> runs = {};  ///< bodies of these, and of functions that they call
+  bool opaque = false;                 ///< whether it is a call or loop
+  std::vector<std::size_t> runs = {};  ///< bodies that it runs, directly or through calls
   KernelUse use = {};
   std::int64_t held = 0;   ///< scratchpad bytes of its slots
-  std::int64_t least = 0;  ///< least scratchpad bytes for as many slots
+  std::int64_t least = 0;  ///< least scratchpad bytes for the same number of slots
   KernelFacts facts = {};
   std::optional<program::Scope> scope = {};  ///< replaces the scope in the program
 };
 
-/// A kernel of a body.
+/// A kernel as the numbers of its body and of itself in the body.
 using KernelPlace = std::pair<std::size_t, std::size_t>;
 
 struct Candidate {
@@ -58,11 +58,11 @@ class Candidates {
   /// Candidates requested by name, then those with the largest saving per byte and kernel.
   std::vector<const Candidate*> in_order() const;
   const std::string& owner(const std::string& tensor) const;
-  /// Fraction of the tensors bound to a formal name for which `stays` holds; for any other tensor, 0 or 1.
+  /// Fraction of the tensors bound to a formal name that satisfy `stays`; for any other tensor, 0 or 1.
   double part(const std::string& name, const std::function<bool(const std::string&)>& stays) const;
-  DType dtype(const std::string& tensor) const;  ///< of a tensor, or of those bound to the name
-  /// The most bytes of a candidate in one core, and the parts of cores that read from each other; empty if several
-  /// cores store the same elements, or if a core does not store a box.
+  DType dtype(const std::string& tensor) const;  ///< of a tensor, or of the tensors bound to a formal name
+  /// The largest number of bytes in one core, and the parts of cores that read from each other; empty if several cores
+  /// store the same elements, or if the elements of a core form no box.
   struct Split {
     std::int64_t core_bytes = 0;
     std::vector<program::HeldPart> parts = {};
@@ -107,7 +107,7 @@ class Candidates {
   void follow_wish();
   void make();
   std::int64_t whole_bytes(const program::Tensor& tensor) const;
-  void see_tensors();  ///< again after a kernel with new tensors
+  void see_tensors();  ///< repeated after a kernel gets new tensors
   const Traffic& traffic();
 
   Lowering& lowering_;

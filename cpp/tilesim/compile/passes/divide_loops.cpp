@@ -1,4 +1,4 @@
-// Divides the loops of a kernel over cores, where the program itself proves that trips are independent.
+// Splits the loops of a kernel over cores if the program proves that their trips are independent.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -21,7 +21,7 @@ using program::Statement;
 
 using Ranges = std::map<std::string, Expr::Range>;
 
-/// Factor of the symbol in an expression that is affine in it; none otherwise.
+/// Factor of the symbol in an expression that is affine in it; empty if it is not.
 std::optional<std::int64_t> coefficient(const Expr& expr, const std::string& symbol) {
   if (!expr.symbols().count(symbol)) return 0;
   switch (expr.kind()) {
@@ -45,17 +45,17 @@ std::optional<std::int64_t> coefficient(const Expr& expr, const std::string& sym
   }
 }
 
-/// What the trips of loops do, gathered once per kernel.
+/// Accesses of a kernel, gathered once.
 struct Facts {
   struct StoreAt {
     const program::Transfer* transfer;
-    std::vector<std::string> loops;  ///< around it
+    std::vector<std::string> loops;  ///< loops around the store, outermost first
   };
   std::vector<StoreAt> stores;
   std::vector<const program::Transfer*> loads;
-  std::set<std::string> indices;  ///< tensors that choose where others are read or written
+  std::set<std::string> indices;  ///< tensors that determine addresses of other accesses
   Ranges ranges;                  ///< of every loop index
-  bool known = true;              ///< false: something here cannot be judged
+  bool known = true;              ///< false: an unsupported statement occurs
 };
 
 class Divider {
@@ -101,7 +101,7 @@ class Divider {
       if (const auto* loop = std::get_if<program::For>(&statement.action)) {
         if (std::find(around.begin(), around.end(), loop->index) != around.end()) facts_.known = false;
         const Expr::Range trips = loop->extent.range(facts_.ranges);
-        Expr::Range& range = facts_.ranges[loop->index];  // of all loops of the name: passes over the same tiles
+        Expr::Range& range = facts_.ranges[loop->index];  // one range for all loops of this name
         range = {0, std::max({std::int64_t{0}, range.high, trips.high - 1})};
         Loops inside = around;
         inside.push_back(loop->index);
@@ -128,7 +128,7 @@ class Divider {
       if (!dim.through.empty()) facts_.indices.insert(root(dim.through));
   }
 
-  /// The kernel's stores do not affect its addresses.
+  /// Whether the kernel's stores do not affect its addresses.
   bool stores_are_apart() const {
     return std::none_of(facts_.stores.begin(), facts_.stores.end(), [&](const Facts::StoreAt& store) {
       return facts_.indices.count(root(store.transfer->tensor)) != 0;
@@ -139,7 +139,7 @@ class Divider {
     return tensors_.find(program_, transfer.tensor);
   }
 
-  /// What the kernel reads of the bytes that it stores, it reads where it stores: along this axis the same elements.
+  /// Whether loads of the stored tensor's bytes access the same elements as the store along this axis.
   bool reads_there(const program::Transfer& store, std::size_t axis) const {
     const auto along = [&](const program::Transfer& transfer) {
       std::vector<std::pair<std::string, std::string>> steps;
@@ -154,23 +154,23 @@ class Divider {
     });
   }
 
-  /// Whether two trips of the loop never store the same element, or one that the other reads, whatever the other loops
-  /// are at, but for those that `held` names, which are at the same trip.
+  /// Whether two trips of the loop never store the same element, or one that the other reads, for any trips of the
+  /// other loops; the loops in `held` are at the same trip.
   bool separates(const Facts::StoreAt& store, const std::string& index, const std::set<std::string>& held) const {
     if (std::find(store.loops.begin(), store.loops.end(), index) == store.loops.end()) return false;
     const program::Transfer& t = *store.transfer;
     for (const program::Slot& slot : scope_.slots)
-      if (slot.name == t.slot && bits(slot.dtype) < 8) return false;  // neighbours share a byte
+      if (slot.name == t.slot && bits(slot.dtype) < 8) return false;  // adjacent elements share a byte
     for (std::size_t axis = 0; axis < t.at.size(); ++axis)
       if (separates(t, axis, index, held) && reads_there(t, axis)) return true;
     return false;
   }
 
-  /// So many steps of one distance along an axis.
+  /// Steps along an axis: the distance of one, and the sum of all.
   struct Stride { std::int64_t by = 0, reach = 0; };
 
-  /// Along one axis. A store's places are sums of steps: of the loop, of the others, of the transfer. Where each step
-  /// of the loop, and each longer one, exceeds all shorter ones together, a place tells at which trip it is stored.
+  /// The same along one axis. A position is a sum of steps: of this loop, of other loops, of the transfer. If each step
+  /// of this loop, and each longer one, exceeds the sum of all shorter ones, the position determines the trip.
   bool separates(const program::Transfer& t, std::size_t axis, const std::string& index,
                  const std::set<std::string>& held) const {
     const auto distance = coefficient(t.at[axis], index);
@@ -221,7 +221,7 @@ class Divider {
                        [&](const program::View* view) { return owned(acquired, view->slot, view->back); });
   }
 
-  /// Whether the slots that the statement itself touches are among the acquired ones.
+  /// Whether the statement itself uses acquired slots only.
   static bool touches_owned(const program::Action& action, const Slots& acquired) {
     if (std::holds_alternative<program::Acquire>(action) || std::holds_alternative<program::For>(action) ||
         std::holds_alternative<program::If>(action))
@@ -252,7 +252,7 @@ class Divider {
     return false;
   }
 
-  /// Every slot that the trip touches is acquired in it first.
+  /// Whether the trip acquires every slot before it uses the slot.
   static bool owns_slots(const Block& trip) {
     bool fine = true;
     program::for_each_knowing(trip, Slots(), [&](const Statement& statement, Slots& acquired) {
@@ -263,8 +263,8 @@ class Divider {
     return fine;
   }
 
-  /// Loops around everything, outermost first, that may be divided. Trips of one that differ are apart, so that a loop
-  /// within it need only be apart from itself at the same trip.
+  /// Nested loops around the kernel, outermost first, that may be split. Different trips of a loop are independent, so
+  /// an inner loop need only be independent of itself within one trip.
   std::vector<program::For*> divisible() {
     std::vector<program::For*> loops;
     std::set<std::string> held;
@@ -311,7 +311,7 @@ class Divider {
     return true;
   }
 
-  /// Cores of several sorts: the longest loop, in proportion to their speeds.
+  /// With several core types: splits the longest loop in proportion to their speeds.
   bool divide_by_speed(const std::vector<program::For*>& loops) {
     program::For* longest = nullptr;
     for (program::For* loop : loops)

@@ -18,10 +18,10 @@ namespace {
 
 using program::Role;
 
-/// Where the statements of a program's own body name a tensor.
+/// Uses of a tensor by statements of the program's main body.
 struct UsesOfTensors {
-  std::vector<std::size_t> loads, stores;  ///< statements of the body, in order
-  bool elsewhere = false;                  ///< functions, calls, expressions, indices: who knows when
+  std::vector<std::size_t> loads, stores;  ///< indices of these statements, in order
+  bool elsewhere = false;                  ///< used by functions, calls, expressions or indices, at an unknown time
 };
 
 class Dying {
@@ -49,7 +49,7 @@ class Dying {
     for (const Expr& argument : expr.arguments()) read_by(argument);
   }
 
-  /// Names whose time is not told by the place in the body; `all`: everything that is named.
+  /// Marks tensors that are used at a time other than their statement's; `all`: every tensor of the statement.
   void away(const program::Statement& statement, bool all) {
     program::for_each_expression(statement, [&](const Expr& expr) { read_by(expr); });
     if (const auto* call = std::get_if<program::Call>(&statement.action))
@@ -83,7 +83,7 @@ class Dying {
 
   void look_for_pairs(const program::Scope& kernel, std::size_t number) {
     std::set<std::string> loaded, stored;
-    bool alone = true;  // what a core loads is its own
+    bool alone = true;  // no core sends data to another
     program::for_each(kernel.body, [&](const program::Statement& statement) {
       if (const program::Transfer* transfer = transfer_of(statement))
         (std::holds_alternative<program::Store>(statement.action) ? stored : loaded).insert(transfer->tensor);
@@ -117,7 +117,7 @@ class Dying {
     return reads.loads.size() == 1 || complete_before(reads.loads[reads.loads.size() - 2], number);
   }
 
-  /// Whether a kernel has ended before another one stores anything.
+  /// Whether a kernel is complete before another one stores anything.
   bool complete_before(std::size_t reader, std::size_t writer) {
     if (!lifetimes_) lifetimes_ = program::lifetimes(program_);
     if (!lifetimes_->known) return false;
@@ -130,7 +130,7 @@ class Dying {
     return before >= 0 && after >= 0 && lifetimes_->complete[at(after)] > before;
   }
 
-  /// Whether each element of the operand is loaded once, and what is computed of it alone stored in its place.
+  /// Whether the kernel loads each operand element once, and stores the result of this element alone in its place.
   bool element_by_element(const program::Scope& kernel, const std::string& result, const std::string& operand) const {
     bool paired = true;
     const auto pair = [&](const program::Block& block) { paired &= paired_in(block, result, operand); };
@@ -145,8 +145,8 @@ class Dying {
     return use->at(result).elements == elements && use->at(operand).elements == elements;
   }
 
-  /// A block that moves one of the two moves both, the same elements, around one pass that reads the one and gives the
-  /// other, element by element.
+  /// Whether the block contains neither a load of the operand nor a store of the result, or both for the same elements,
+  /// around one elementwise vector compute.
   static bool paired_in(const program::Block& block, const std::string& result, const std::string& operand) {
     const program::Transfer *load = nullptr, *store = nullptr;
     const program::VectorOp* pass = nullptr;
@@ -176,13 +176,13 @@ class Dying {
            });
   }
 
-  /// All that lies where the operand lies belongs to the output then, if the result is one.
+  /// Makes the result an alias of the operand's owner; if the result is an output, the owner becomes an alias of it.
   void put(const std::string& result, const std::string& operand) {
     const program::Tensor& from = *tensors_.at(operand);
     const std::string owner = from.alias_of.empty() ? operand : from.alias_of;
     program::Tensor& to = *tensors_.at(result);
     changed_ = true;
-    named(operand).elsewhere = true;  // another result may not
+    named(operand).elsewhere = true;  // excluded from further reuse
     if (to.role != Role::output || tensors_.at(owner)->role != Role::temporary) {
       to.alias_of = owner;
       return;

@@ -15,7 +15,7 @@ class Given {
   /// Finds weights, inputs, and formal names that every call binds to one of these.
   explicit Given(program::Program& program);
 
-  /// Whether a tensor is given; an alias counts as the tensor whose bytes it uses.
+  /// Whether no kernel stores to a tensor; an alias counts as the tensor whose bytes it uses.
   bool contains(const std::string& tensor) const { return given_.contains(owner(tensor)); }
   std::string owner(std::string tensor) const;
 

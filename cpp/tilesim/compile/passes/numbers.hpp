@@ -19,7 +19,7 @@ class KernelNumbers {
   std::int64_t kernels_in(const program::Statement& statement) const;
   std::int64_t kernels_in(const std::string& function) const;
   std::int64_t kernels_in(const program::Block& body) const;
-  /// Number of streams: cores with all their contexts, as the contexts of a core share its counters.
+  /// Number of streams: cores times contexts, since the contexts of a core share its counters.
   std::int64_t streams() const { return streams_; }
   bool several() const { return streams_ > 1; }
 

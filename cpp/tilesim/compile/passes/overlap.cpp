@@ -22,7 +22,7 @@ using program::Statement;
 
 const std::string before_name = kernels_before, counters_of_kernels = "kernels.", target_name = "to_core";
 
-/// Not into what lies behind a barrier, where everything before is complete.
+/// Enters the statement's bodies, unless it has a barrier, which completes everything before.
 template <class State>
 std::optional<State> unbarred(const Statement& statement, const State& known) {
   const auto* scope = std::get_if<program::Scope>(&statement.action);
@@ -37,7 +37,7 @@ const program::Transfer* transfer_of(const Statement& statement) {
 
 bool is_store(const Statement& statement) { return std::holds_alternative<program::Store>(statement.action); }
 
-/// For one counter.
+/// Appends the wait for one counter.
 void append_wait(Block& block, const std::string& counter, std::int64_t streams, const std::string& queue,
                  const Expr& base, std::int64_t count) {
   program::Wait wait;
@@ -63,7 +63,7 @@ class Overlap {
   }
 
   void run() {
-    // Several cores: a counter per number of complete kernels.
+    // With several cores, one counter per number of complete kernels.
     const std::int64_t size = several() ? numbers_.kernels_in(program_.body) + 1 : 1;
     for (program::Function& function : program_.functions) function.parameters.push_back(before_name);
     program::for_each_function(program_, [&](Block& block, const std::string& function) {
@@ -73,7 +73,7 @@ class Overlap {
   }
 
  private:
-  struct Touched { std::int64_t read = 0, written = 0; };  ///< kernels counted up to the last one that did
+  struct Touched { std::int64_t read = 0, written = 0; };  ///< numbers of the last kernels that read and wrote
 
   bool several() const { return numbers_.several(); }
 
@@ -81,7 +81,7 @@ class Overlap {
 
   std::string root(const std::string& tensor) const { return given_.owner(tensor); }
 
-  /// Numbers the kernels of a loop, each iteration's after all before it.
+  /// Numbers the kernels of a loop: those of an iteration follow all earlier ones.
   void number(Block& block, const Expr& before) {
     struct Trip {
       Expr before;
@@ -107,7 +107,7 @@ class Overlap {
     base_ = outside;
   }
 
-  /// The kernel or step is complete on this core, `count` in this body.
+  /// Signals that kernel or step number `count` of this body is complete on this core.
   void signal(Block& block, std::int64_t count) const {
     for (const std::string& queue : queues_) {
       if (!several()) {
@@ -120,7 +120,7 @@ class Overlap {
     }
   }
 
-  /// Steps of a kernel: each after all cores have done those before.
+  /// Makes each step of a kernel wait until all cores have completed the previous steps.
   void separate_steps(program::Scope& kernel, std::int64_t count) const {
     bool first = true;
     program::rewrite_knowing(kernel.body, count, [&](Statement& statement, std::int64_t& done, Block& waits) {
@@ -134,7 +134,7 @@ class Overlap {
     });
   }
 
-  /// What is known before a kernel of a body.
+  /// State before a kernel of a body.
   struct PriorKernels {
     std::map<std::string, Touched> touched;
     std::map<std::string, std::int64_t> waited;
@@ -158,7 +158,7 @@ class Overlap {
     });
   }
 
-  /// A kernel, or one of the graph's loops, behind `count` kernels of its body.
+  /// Handles a kernel or a loop of the graph that follows `count` kernels of its body.
   void one(program::Scope& scope, bool loops, std::int64_t count, PriorKernels& known, Block& waits) {
     if (loops) {
       scope.barrier = true;
@@ -176,12 +176,12 @@ class Overlap {
       signal(scope.body, known.count);
   }
 
-  /// What a function may read and write.
+  /// Records that a called function may read and write all its tensors.
   void touch(PriorKernels& known, const program::Call& call) const {
     for (const auto& [formal, actual] : call.tensors) known.touched[root(actual)] = {known.count, known.count};
   }
 
-  /// What a statement of a kernel reads or writes; of a loop of the graph, in whichever trip.
+  /// Records the reads and writes of a statement; a loop of the graph may read and write in any trip.
   void touch(PriorKernels& known, bool loops, const Statement& inner) const {
     if (const auto* call = std::get_if<program::Call>(&inner.action)) return touch(known, *call);
     const program::Transfer* transfer = transfer_of(inner);
@@ -196,7 +196,7 @@ class Overlap {
       if (!dim.through.empty()) known.touched[root(dim.through)].read = known.count;
   }
 
-  /// Kernels of this body that must be complete; nothing: no wait. Zero: all before the body.
+  /// Number of kernels of this body that must be complete; empty: no wait; zero: all kernels before the body.
   std::optional<std::int64_t> needed(const std::string& tensor, bool store,
                                      const std::map<std::string, Touched>& touched) const {
     const std::string owner = root(tensor);
@@ -224,7 +224,7 @@ class Overlap {
               std::map<std::string, std::int64_t>& waited) {
     if (reads_stored(scope.body)) return;
     scope.barrier = false;
-    // A queue whose first transfer needs most waits once, at the start.
+    // A queue waits once, at the start, if its first transfer needs the most kernels.
     std::map<std::string, std::int64_t> first, most;
     program::for_each_knowing(scope.body, 0, [&](const Statement& statement, int) {
       if (transfer_of(statement)) {
@@ -251,7 +251,7 @@ class Overlap {
       append_wait(block, counter(stores), numbers_.streams(), queue, base_, count);
   }
 
-  /// Waits where they are needed; one holds for what follows in its block and inside it.
+  /// Inserts waits; a wait also covers later statements of its block and their bodies.
   void insert_waits(Block& block, const std::map<std::string, Touched>& touched,
                     const std::map<std::string, std::int64_t>& waited) const {
     using Waited = std::map<std::string, std::int64_t>;
@@ -274,7 +274,7 @@ class Overlap {
     return std::ranges::any_of(expr.arguments(), [&](const Expr& argument) { return reads_stored(argument); });
   }
 
-  /// Whether a loop bound, an address or a predicate reads a tensor that is not there from the beginning.
+  /// Whether a loop bound, an address or a predicate reads a tensor other than a weight.
   bool reads_stored(Block& block) const {
     bool found = false;
     const auto look = [&](const Expr& expr) { found = found || reads_stored(expr); };

@@ -7,13 +7,13 @@
 namespace tilesim::lower {
 
 /// For machines without a barrier between kernels (core.kernel_barrier): every kernel signals a semaphore of its core
-/// on each store queue when its stores are complete; loads of what earlier kernels stored, and stores over what they
-/// read or stored, wait for the count. Weights and inputs wait for nothing. A kernel whose loops or addresses read a
-/// stored tensor keeps its barrier. A function receives the number of kernels before it as a parameter.
+/// on each store queue when its stores are complete. Loads of tensors that earlier kernels stored, and stores over
+/// tensors that they read or stored, wait for the count; weights and inputs do not. A kernel whose loops or addresses
+/// read a stored tensor keeps its barrier. A function receives the number of kernels before it as a parameter.
 ///
-/// For programs of several cores: every core signals all cores when its part of a kernel (of a step of a kernel) is
-/// complete, one counter per kernel, and each waits until all have. Where the machine has a barrier between kernels,
-/// it holds across the cores.
+/// For programs of several cores: every core signals all cores when its part of a kernel (or of a step of a kernel) is
+/// complete, with one counter per kernel, and each core waits for the signals of all cores. A barrier of the machine
+/// between kernels spans the cores.
 void overlap(program::Program& program, const Share& machine);
 
 /// Parameter of functions: kernels that have run before a call.

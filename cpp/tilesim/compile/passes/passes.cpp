@@ -37,7 +37,7 @@ void divide(Lowering& lowering) {
   });
 }
 
-/// The user wrote a graph, not the program: names in it that do not check are a mistake of the compiler.
+/// Errors in the generated program are internal errors: the user wrote the graph, not the program.
 void check(Lowering& lowering) {
   try {
     program::check(lowering.program, &lowering.whole.core.scratchpad);
@@ -57,7 +57,7 @@ void distribute(Lowering& lowering, program::Scope& kernel, const KernelFacts& f
     if (!KernelNumbers::runs_functions(kernel.body)) {
       divide_loops(kernel, lowering.program, tensors, share);
     } else {
-      for (program::Statement& statement : kernel.body)  // copies before and behind a loop of the graph
+      for (program::Statement& statement : kernel.body)  // copies before and after a loop of the graph
         if (auto* step = std::get_if<program::Scope>(&statement.action))
           divide_loops(*step, lowering.program, tensors, share);
     }

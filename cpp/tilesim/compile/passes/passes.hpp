@@ -18,10 +18,10 @@ namespace tilesim::lower {
 
 /// Facts on a kernel from its lowering, in addition to its statements.
 struct KernelFacts {
-  std::int64_t contexts = 1;  ///< per core, that share it
-  bool divided = true;        ///< each core has a part already; false: its loops are still to be split
+  std::int64_t contexts = 1;  ///< contexts per core that share it
+  bool divided = true;        ///< the lowering has split it over the cores; false: its loops are still to be split
   double compute = -1;        ///< cycles of the busiest unit by the closed form; below 0: unknown
-  double cycles = 0;          ///< of the whole kernel by the closed form, with all tensors in memory
+  double cycles = 0;          ///< cycles of the kernel by the closed form, with all tensors in memory
 };
 
 /// A kernel that was lowered again for less scratchpad.
@@ -33,15 +33,15 @@ struct Smaller {
 /// A value in the scratchpad across kernels of a body. Kernel numbers also count the calls between them.
 struct Resident {
   std::string tensor, function;
-  std::int64_t first = 0, last = 0;  ///< kernels that use the value
+  std::int64_t first = 0, last = 0;  ///< first and last kernel that use the value
   std::int64_t low = 0, high = 0;    ///< bytes of the scratchpad
-  bool passed = false;               ///< passed by a caller of the body, which owns the value
+  bool passed = false;               ///< a caller of the body passes the value and owns it
 };
 
 /// The requested residency of values between kernels.
 struct ResidencyWish {
   bool automatic = false;
-  bool fitting = false;  ///< as many as fit, whatever the estimated saving
+  bool fitting = false;  ///< as many values as fit, regardless of the estimated saving
   std::map<std::string, std::string> levels;
 };
 
@@ -50,18 +50,18 @@ struct Lowering {
   program::Program program;
   Share whole;    ///< the machine of the program
   Share machine;  ///< each core's memories reduced to a context's share
-  /// By function: facts on the scopes of its body, in order; the empty name stands for the program's body.
+  /// By function (empty name: the main body): facts on the scopes of its body, in order.
   std::map<std::string, std::vector<KernelFacts>> kernels;
   ResidencyWish wish = {};
   std::vector<Resident> residents = {};
   std::vector<std::pair<std::string, std::string>> states = {};  ///< outputs that are new values of states
-  /// Lowers kernel number `kernel` of a function's body again for this many bytes of scratchpad, in the form that
-  /// `divide` and `contexts` expect; empty if it does not fit.
+  /// Lowers kernel number `kernel` of a function's body again for this many bytes of scratchpad, before `divide` and
+  /// `contexts`; empty if it does not fit.
   std::function<std::optional<Smaller>(Lowering&, const std::string& function, std::size_t kernel, std::int64_t bytes)>
       again = {};
 };
 
-/// A pass; `run` keeps the results of the program.
+/// A pass; `run` does not change the results that the program computes.
 struct Pass {
   const char* name;
   const char* what;
@@ -72,7 +72,7 @@ struct Pass {
 /// Distributes a kernel over the cores and their contexts.
 void distribute(Lowering& lowering, program::Scope& kernel, const KernelFacts& facts, TensorIndex& tensors);
 
-/// The passes divide, residency, overlap, ahead, addresses, apart, dying, check, in this order.
+/// The passes, in order: divide, residency, overlap, ahead, addresses, apart, dying, check.
 std::span<const Pass> passes();
 
 /// Runs all passes.

@@ -18,10 +18,10 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr std::int64_t granule = 64;  ///< bytes that addresses are multiples of
-constexpr std::int64_t rungs = 16;    ///< parts of the scratchpad that a kernel may be lowered again with
+constexpr std::int64_t granule = 64;  ///< alignment of addresses in bytes
+constexpr std::int64_t rungs = 16;    ///< number of scratchpad sizes for which a kernel may be lowered again
 
-/// Which candidates stay, one after the other.
+/// Chooses the candidates that stay on chip, one after the other.
 class ResidentChoice {
  public:
   ResidentChoice(Lowering& lowering, Candidates& candidates)
@@ -61,21 +61,20 @@ class ResidentChoice {
     return found == changed_.end() ? candidates_.bodies()[place.first].kernels[place.second] : found->second;
   }
 
-  /// Cycles of a kernel by closed form and bytes from and to memory.
+  /// Closed-form cycles of a kernel, and bytes moved from and to memory.
   struct Price {
     double cycles = 0, bytes = 0;
     void operator+=(const Price& other) { cycles += other.cycles, bytes += other.bytes; }
   };
 
-  /// What cores load of a value which they hold for each other, per byte of all that they load: bytes that pass the
-  /// busiest port while they wait, and each core's port in all.
+  /// Fractions of a value's loaded bytes that come from other cores: the part that passes the busiest port of
+  /// concurrent loads, and each core's port in total.
   struct Fetched {
     double waited = 0;
     std::vector<double> ports;
   };
 
-  /// Cores go through their loads side by side, two tiles at a time: those that ask one holder at one time wait for its
-  /// port.
+  /// Cores run their loads in step, two tiles at a time: concurrent loads from one core share its port.
   Fetched fetched_of(const TensorUse& use, const Candidate& value) const {
     constexpr std::size_t together = 2;
     double all = 0;
@@ -112,8 +111,8 @@ class ResidentChoice {
     return elements;
   }
 
-  /// With this value resident beside those that are already. What one core reads from another passes the ports of
-  /// both.
+  /// Price of a kernel with `resident` on chip in addition to the values taken. Data from another core passes both
+  /// ports.
   Price price(const KernelPlace& place, const KernelState& kernel, const Candidate* resident) const {
     const double times = candidates_.bodies()[place.first].times;
     double memory = 0, copied = 0, fetched = 0;
@@ -138,7 +137,7 @@ class ResidentChoice {
       fetched += loaded * passed.waited;
       for (std::size_t core = 0; core < ports.size(); ++core) ports[core] += loaded * passed.ports[core];
     }
-    // Both are loaded in one order: neither hides behind the other.
+    // Both are loaded in order, so neither hides the other.
     const double moving = memory / memory_rate_ + fetched / port_rate_;
     const double busiest = streams_ > 1 ? memory + streams_ * *std::ranges::max_element(ports) : 0;
     const double cycles = std::max({kernel.facts.compute, moving, busiest / port_rate_, copied / copy_rate_});
@@ -149,7 +148,7 @@ class ResidentChoice {
     worked(1024);
     const std::int64_t bytes = round_up(std::max<std::int64_t>(1, one.core_bytes), granule);
     Resident resident{one.tensor, candidates_.bodies()[one.body].function, one.first, one.last, 0, 0};
-    std::optional<Resident> tight;  // the first place where kernels would need smaller tiles
+    std::optional<Resident> tight;  // first position that requires smaller tiles
     for (const std::int64_t high : tops(one)) {
       resident.low = high - bytes;
       resident.high = high;
@@ -164,7 +163,7 @@ class ResidentChoice {
     if (one.wanted) refuse(one, bytes);
   }
 
-  /// Ends of free bytes during its lifetime, from the top.
+  /// Upper ends of free ranges during the candidate's lifetime, highest first.
   std::vector<std::int64_t> tops(const Candidate& one) const {
     std::vector<std::int64_t> ends{capacity_};
     for (const KernelPlace& place : one.places)
@@ -181,7 +180,7 @@ class ResidentChoice {
     return false;
   }
 
-  /// One is dead before the other is made, though both pass through the same function, in separate calls.
+  /// Whether one value is dead before the other is stored, although separate calls pass both to the same function.
   static bool follow(const Candidate& a, const Candidate& b) {
     return a.body == b.body && (a.last < b.first || b.last < a.first);
   }
@@ -200,14 +199,14 @@ class ResidentChoice {
     return true;
   }
 
-  /// Cycles that a value may take longer by the bound, of several cores: that of the busiest port errs high, since
-  /// tiles of one kernel hide behind those of others. Half a per cent for each per cent of bytes.
+  /// Cycles by which a resident value may be slower on several cores. The bound by the busiest port is too high, since
+  /// other kernels' tiles hide transfers: half a percent of cycles per percent of bytes saved.
   double tolerance(const Price& before, const Price& after) const {
     if (streams_ < 2 || before.bytes <= 0) return 0;
     return 0.5 * before.cycles * (before.bytes - after.bytes) / before.bytes;
   }
 
-  /// Cycles that it saves if no kernel changes; below 0 where cores read from each other through a slow network.
+  /// Cycles saved if no kernel changes; negative if cores read from each other through a slow network.
   double saved(const Candidate& one) const {
     Price before, after;
     for (const KernelPlace& place : one.places) {
@@ -232,7 +231,7 @@ class ResidentChoice {
     for (auto& [place, kernel] : smaller) changed_.insert_or_assign(place, std::move(kernel));
   }
 
-  /// With smaller tiles for kernels that it leaves too little; false where that is not worth it.
+  /// Takes the value with smaller tiles for kernels without enough space; false if that is not faster.
   bool shrink(const Candidate& one, const Resident& resident) {
     if (!one.wanted && saved(one) <= 0) return false;
     std::map<KernelPlace, KernelState> smaller;
@@ -249,7 +248,7 @@ class ResidentChoice {
       if (!other) return false;
       after += price(place, *other, &one);
       after.cycles += candidates_.bodies()[place.first].times *
-                      std::max(0.0, other->facts.cycles - now.facts.cycles);  // latency, too, of smaller tiles
+                      std::max(0.0, other->facts.cycles - now.facts.cycles);  // includes latency of smaller tiles
       smaller.emplace(place, *other);
     }
     const bool worth = after.cycles <= before.cycles + tolerance(before, after) && after.bytes < before.bytes;
@@ -258,15 +257,14 @@ class ResidentChoice {
     return true;
   }
 
-  /// Smaller tiles, of this value's kernels or for one that stays already, may divide them over the cores in another
-  /// way.
+  /// Whether all affected values still fit their bytes: smaller tiles may change how kernels split them over the cores.
   bool still_own(const Candidate& added, const Resident& resident,
                  const std::map<KernelPlace, KernelState>& smaller) const {
     const auto states = [&](std::size_t body, std::size_t kernel) -> const KernelState& {
       const auto found = smaller.find({body, kernel});
       return found == smaller.end() ? state({body, kernel}) : found->second;
     };
-    std::set<const Candidate*> beside{&added};  // no others' kernels change
+    std::set<const Candidate*> beside{&added};  // no other value's kernels change
     for (std::int64_t kernel = added.first; kernel <= added.last; ++kernel)
       for (const Taken& other : spans_[added.body][at(kernel)])
         if (other.by->body == added.body) beside.insert(other.by);
@@ -277,9 +275,9 @@ class ResidentChoice {
     return resident.low >= 0;
   }
 
-  /// A kernel that takes more than half of what values leave cannot begin before the one before has ended, nor the next
-  /// one before it: what it loads first and stores last is waited for. With half, both hide; taken where it costs
-  /// neither units nor memory anything.
+  /// Lowers kernels again that take more than half of the space left by values: such a kernel cannot overlap with its
+  /// neighbors, so its first load and last store are exposed. Takes half the space if neither cycles nor bytes grow by
+  /// more than 1%.
   void leave_room() {
     if (lowering_.machine.core.kernel_barrier || streams_ > 1) return;
     for (std::size_t body = 0; body < candidates_.bodies().size(); ++body) {
@@ -295,7 +293,7 @@ class ResidentChoice {
         constexpr double near = 1.01;
         const Price before = price(place, now, nullptr), after = price(place, *half, nullptr);
         if (after.cycles > near * before.cycles || after.bytes > before.bytes) continue;
-        if (half->facts.cycles > near * now.facts.cycles) continue;  // latency, too, of more tiles
+        if (half->facts.cycles > near * now.facts.cycles) continue;  // includes latency of more tiles
         changed_.insert_or_assign(place, *half);
       }
     }

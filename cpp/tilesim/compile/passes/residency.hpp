@@ -11,21 +11,21 @@ namespace tilesim::lower {
 /// A range of bytes [low, high) of a memory.
 struct Span { std::int64_t low = 0, high = 0; };
 
-/// The longest range of `bytes` that is free of resident values during a kernel of a body.
+/// The longest range without resident values, in a memory of `bytes`, during a kernel of a body.
 Span longest_gap(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
                  std::int64_t bytes);
 Span longest_gap(std::vector<Span> taken, std::int64_t bytes);
-/// The range for the `held` bytes of a kernel's tiles: if they fit, it excludes bytes that the previous kernel still
-/// reads, for which the tiles would have to wait.
+/// The range for the `held` bytes of a kernel's tiles. If they fit, it excludes bytes that the previous kernel still
+/// reads: the tiles would have to wait for these.
 Span free_beside(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
                  std::int64_t held, std::int64_t bytes);
 
-/// Decides which temporaries stay on chip, where in the scratchpad, and which kernels get smaller tiles for them.
+/// Chooses the temporaries that stay on chip, their scratchpad addresses, and the kernels that get smaller tiles.
 ///
 /// A value may stay if all its accesses are in kernels of one body without a call between them; with several cores,
 /// each core must read only elements that it stored itself. Values are taken in order of memory bytes saved per byte
-/// and kernel. A value stays if the tiles of all kernels meanwhile fit beside it; otherwise these kernels are lowered
-/// again for the remaining space, and it stays only if that is not slower by the closed forms.
+/// and kernel. A value stays if it fits beside the tiles of all kernels during its lifetime. Otherwise these kernels
+/// are lowered again for the remaining space, and the value stays only if the closed forms show no slowdown.
 void choose_residents(Lowering& lowering);
 
 /// Orders tiles and values on the same bytes: the first use of a tile waits for the last reader of a value that stayed

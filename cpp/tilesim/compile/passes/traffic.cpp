@@ -13,23 +13,23 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr std::int64_t most_transfers = 1 << 16;  ///< that are looked at per kernel
-constexpr std::size_t most_cells = 1 << 16;       ///< of the grid in which regions are joined
+constexpr std::int64_t most_transfers = 1 << 16;  ///< limit on transfers per kernel
+constexpr std::size_t most_cells = 1 << 16;       ///< limit on cells of the grid in `joined`
 
-/// Values that expressions of a kernel read data, or names that it does not declare: it is not known.
+/// Thrown if traffic is unknown: expressions of a kernel read tensors, or names that it does not declare.
 struct TrafficUnknown {};
 
 /// A transfer, a loop or a branch with its expressions compiled.
 struct TrafficStep {
   enum class Kind : std::uint8_t { transfer, send, loop, branch } kind = Kind::transfer;
-  CompiledExpr expr;  ///< extent, condition
-  int index = -1;     ///< of a loop
-  bool used = false;  ///< the loop's index in what is inside
+  CompiledExpr expr;  ///< extent of a loop, condition of a branch
+  int index = -1;     ///< symbol of a loop's index
+  bool used = false;  ///< whether inner expressions use the loop's index
   std::vector<TrafficStep> inside, else_inside;
   const program::Tensor* tensor = nullptr;
   const program::Transfer* transfer = nullptr;
-  Shape shape, owner;   ///< of an alias that has other axes than the tensor whose bytes it is
-  bool recast = false;  ///< of another type
+  Shape shape, owner;   ///< shapes of an alias and its owner, if their axes differ
+  bool recast = false;  ///< the alias has another type than its owner
   bool store = false, indirect = false;
   TensorUse* use = nullptr;
   struct Dim {
@@ -38,8 +38,8 @@ struct TrafficStep {
   };
   std::vector<CompiledExpr> at;
   std::vector<Dim> dims;
-  std::vector<CompiledExpr> cores;  ///< that a send goes to
-  double element = 0;               ///< bytes of what is sent
+  std::vector<CompiledExpr> cores;  ///< destinations of a send
+  double element = 0;               ///< bytes per element of a send
 };
 
 }  // namespace
@@ -63,7 +63,7 @@ struct Traffic::Walk {
         return static_cast<int>(i);
       }
     if (regions) throw TrafficUnknown{};
-    return nameless;  // a parameter of a function: how much is moved does not depend on it
+    return nameless;  // a function's parameter, on which no size depends
   }
 
   CompiledExpr compile(const Expr& expr) {
@@ -122,7 +122,7 @@ struct Traffic::Walk {
     step.transfer = load ? &load->transfer : &store->transfer;
     step.store = store != nullptr;
     const auto tensor = traffic.tensors_.find(step.transfer->tensor);
-    if (tensor == traffic.tensors_.end()) return false;  // a formal one: bound to what is not a value of this body
+    if (tensor == traffic.tensors_.end()) return false;  // a formal name bound to no value of this body
     step.tensor = tensor->second;
     if (regions) find_owner(step);
     step.use = &uses[step.transfer->tensor];
@@ -175,7 +175,7 @@ struct Traffic::Walk {
   void move(const TrafficStep& step, double weight) {
     if (++moved > most_transfers) throw TrafficUnknown{};
     worked(64);
-    Region& region = here;  // keeps its memory
+    Region& region = here;  // reuses its storage
     bool apart = step.indirect;
     region.low.clear();
     for (const CompiledExpr& start : step.at) region.low.push_back(start(environment.data()));
@@ -208,7 +208,7 @@ struct Traffic::Walk {
     note(use, step.store, apart || !owned.exact, owned.box, weight);
   }
 
-  /// Through the port of the core at hand once, and through that of every other.
+  /// Counts the bytes once at the sending core's port and once at each other receiving core's port.
   void send(const TrafficStep& step, double weight) {
     double bytes = weight * step.element;
     for (const TrafficStep::Dim& dim : step.dims) bytes *= static_cast<double>(dim.extent(environment.data()));
@@ -259,7 +259,7 @@ struct Traffic::Walk {
   std::vector<std::int64_t> environment;
   std::set<int> used;
   KernelTraffic uses;
-  std::map<std::string, double> slot_bytes;  ///< of an element
+  std::map<std::string, double> slot_bytes;  ///< bytes per element, by slot
   Region here;
   std::int64_t moved = 0;
   std::size_t stream = 0, streams = 1;
@@ -267,7 +267,7 @@ struct Traffic::Walk {
 
 Traffic::Traffic(const program::Program& program) : program_(program) {
   for (const program::Tensor& tensor : program.tensors) tensors_[tensor.name] = &tensor;
-  // What calls bind to a function's names is alike in layout.
+  // All tensors that calls bind to a formal name have the same layout.
   const auto bind = [&](const program::Statement& statement) {
     if (const auto* call = std::get_if<program::Call>(&statement.action))
       for (const auto& [formal, actual] : call->tensors)
@@ -318,7 +318,7 @@ bool meet(const Region& a, const Region& b) {
   return true;
 }
 
-/// A grid through all ends: each cell is inside of a region or not.
+/// Cuts the bounding box into a grid at all region ends; the regions join if each cell is inside one.
 std::optional<Region> joined(const std::vector<Region>& regions) {
   if (regions.empty()) return std::nullopt;
   Region whole = regions[0];

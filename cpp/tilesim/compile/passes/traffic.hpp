@@ -1,4 +1,4 @@
-// Finds the elements of tensors that the cores load and store in a kernel, by walking its loops.
+// Finds the elements of tensors that each core loads and stores in a kernel, by walking the kernel's loops.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@ namespace tilesim::lower {
 
 using Region = program::Box;
 
-/// The regions that one core (context) stores, and one box around all its loads, in the axes of the tensor that owns
-/// the bytes.
+/// The regions that one core (context) stores, and the bounding box of its loads, by the axes of the owning tensor.
 struct CoreUse {
   struct Step {
     Region region;
@@ -31,10 +30,10 @@ constexpr std::size_t most_steps_seen = 16;
 
 /// Accesses of a kernel to a tensor, under the name that its transfers use.
 struct TensorUse {
-  double loaded = 0, stored = 0;    ///< bytes of memory of all cores, with the padding of layouts
+  double loaded = 0, stored = 0;    ///< bytes moved from and to memory by all cores, with layout padding
   double elements = 0;              ///< elements loaded and stored
   std::vector<CoreUse> cores = {};  ///< by stream, if regions are requested
-  bool regions = true;              ///< false: rows are found through another tensor, or elements are strided
+  bool regions = true;              ///< false: another tensor selects the rows, or elements are strided
 };
 
 /// Uses by tensor name.
@@ -42,7 +41,7 @@ struct KernelTraffic : std::map<std::string, TensorUse> {
   std::vector<double> sent;  ///< by core, if regions are requested: bytes sent through its port
 };
 
-/// Empty if loops, addresses or conditions read tensors, or if there are too many transfers.
+/// Computes the traffic of kernels; unknown if loops, addresses or conditions read tensors, or with too many transfers.
 using KernelUse = std::optional<KernelTraffic>;
 
 class Traffic {
@@ -57,7 +56,7 @@ class Traffic {
   std::map<std::string, const program::Tensor*> tensors_;
 };
 
-/// The region that these fill without a gap; empty if there is a gap.
+/// The region that these regions fill without a gap; empty if there is a gap.
 std::optional<Region> joined(const std::vector<Region>& regions);
 bool contains(const Region& outer, const Region& inner);
 bool meet(const Region& a, const Region& b);

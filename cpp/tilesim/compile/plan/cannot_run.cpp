@@ -9,9 +9,9 @@ namespace tilesim {
 
 namespace {
 
-constexpr std::string_view mark{"\0origin\0", 8};  // no text that was read holds it
+constexpr std::string_view mark{"\0origin\0", 8};  // text from files cannot contain it
 
-/// "<mark><length of function> <function><length of operation> <operation><source>": names hold any letter.
+/// "<mark><length of function> <function><length of operation> <operation><source>": names may have any character.
 void put(std::string& to, const std::string& text) { to += std::to_string(text.size()) + " " + text; }
 
 std::string take(const std::string& from, std::size_t& at) {

@@ -13,17 +13,17 @@ namespace tilesim {
 
 /// The feature that the machine does not have.
 enum class Lack : std::uint8_t {
-  dtype,       ///< a unit that computes on this type
+  dtype,       ///< a unit that computes this type
   array,       ///< an array
-  conversion,  ///< this rounding or saturation
-  comparator,  ///< this comparison order
-  scratchpad,  ///< space for the smallest tile of the operation
+  conversion,  ///< the required rounding or saturation
+  comparator,  ///< the required comparison order
+  scratchpad,  ///< space for the operation's smallest tile
   queues,      ///< enough queue names
-  elements,    ///< elements: an empty tensor has no tiles
+  elements,    ///< elements: empty tensors have no tiles
   trips,       ///< a trip count known before the loop runs
   effect,      ///< branches without side effects, which may be computed unconditionally
   devices,     ///< other devices
-  lowering,    ///< a lowering of the kind, or of these attributes
+  lowering,    ///< a lowering of the kind or its attributes
 };
 std::string_view name(Lack lack);
 

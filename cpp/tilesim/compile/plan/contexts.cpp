@@ -50,7 +50,7 @@ Share with_contexts(const Share& machine, std::int64_t contexts) {
   Share part = machine;
   if (contexts == 1) return part;
   part.core.count *= contexts;
-  part.network.multicast = false;  // contexts of a core reach each other through no network
+  part.network.multicast = false;  // no network connects the contexts of a core
   part.memory.bytes_per_second = std::max<std::int64_t>(1, part.memory.bytes_per_second / contexts);
   return part;
 }

@@ -37,7 +37,7 @@ std::string keys(const std::map<DType, bool>& dtypes) {
   return text;
 }
 
-/// A kernel is one text: what decides its statements or its numbers has to be the same for all.
+/// Throws if core types differ in a property that decides statements or results: all cores run the same kernels.
 void check_alike(const std::vector<CoreSort>& sorts) {
   const CoreSort& first = sorts.front();
   for (const CoreSort& sort : sorts) {
@@ -80,7 +80,7 @@ CoreSpec common_core(const std::vector<CoreSort>& sorts) {
   return core;
 }
 
-/// max(0, min(core - first, count)): cores of the stretch before "core".
+/// max(0, min(core - first, count)): number of the stretch's cores before "core".
 Expr before_in(const Stretch& stretch) {
   return max(Expr(0), min(Expr::symbol("core") - Expr(stretch.first), Expr(stretch.count)));
 }

@@ -9,7 +9,7 @@
 namespace tilesim::lower {
 
 /// The machine with its first `cores` cores. Cores of several types count as the fastest type with the smallest
-/// memories and the fewest queues and arrays of all types. Unsupported if the types compute differently.
+/// memories and the fewest queues and arrays of all types. Throws Unsupported if the types compute differently.
 Share with_cores(const Machine& machine, std::int64_t cores);
 
 /// Consecutive cores of one type.

@@ -1,4 +1,4 @@
-// Splits a kernel over the cores: which part of its loops each core takes.
+// Splits a kernel's loops over the cores.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct CoreSplit {
     std::int64_t parts = 1;
     std::int64_t chunk = 0;               ///< extent of the largest part; the last one may be shorter
     std::int64_t whole = 0;               ///< extent of the dim
-    std::vector<Stretch> stretches = {};  ///< core types with different extents; then the only part
+    std::vector<Stretch> stretches = {};  ///< core types with different extents; then the only split dim
     bool even() const { return stretches.empty() && chunk * parts == whole; }
     std::int64_t least() const;  ///< extent of the smallest part
     /// Whether every part has the same number of steps of `step` elements.
@@ -40,7 +40,7 @@ struct CoreSplit {
   Expr extent(int dim) const;
 };
 
-/// Bytes per second that one core exchanges with the network.
+/// Bytes per second that one core exchanges with the on-chip network.
 double port_rate(const Share& machine);
 /// Whether shared operands are fetched once and multicast. This requires that a multicast passes the sender's port
 /// once; networks of routers copy no packets, so that sending to each core takes longer than fetching.
@@ -73,8 +73,8 @@ void divide_contractions(Graph& graph, const Share& machine);
 /// runs the whole kernel, which a note of the program says. A step that reads "core" is split already.
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine);
 
-/// Distributes parts of a kernel in which cores from `used` on are idle over the memory regions in turn, instead of all
-/// to the first region. Not for kernels whose cores send to each other.
+/// Assigns the parts of a kernel that leaves cores idle to memory regions in turn, not all to the first region. Kernels
+/// whose cores send to each other are not changed.
 void take_regions_in_turn(program::Block& body, std::int64_t used, const Share& machine);
 
 /// Calls `call` with the kernel, or with each of its steps if it consists of steps only.

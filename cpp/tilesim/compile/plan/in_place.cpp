@@ -13,7 +13,7 @@ namespace tilesim::lower {
 
 namespace {
 
-const char* const marked_name = "in_place";  ///< pairs of a result's and an operand's place
+const char* const marked_name = "in_place";  ///< attribute: pairs of result number and operand number
 
 enum class RunAs : std::uint8_t { entry, called, body, other };
 
@@ -25,8 +25,8 @@ std::int64_t place(const std::vector<ValueId>& values, ValueId value) {
 /// What is known of the values of a function.
 struct FunctionFacts {
   RunAs role = RunAs::other;
-  std::vector<int> readers;                            ///< by value; outputs read too
-  std::map<ValueId, std::pair<const Op*, int>> maker;  ///< and the place among its results
+  std::vector<int> readers;                            ///< by value; an output counts as a reader
+  std::map<ValueId, std::pair<const Op*, int>> maker;  ///< by value: the operation, and the number of its result
 };
 
 class InPlace {
@@ -73,7 +73,7 @@ class InPlace {
 
   const std::map<int, int>& pairs_of(const Op& call) const { return pairs_[at(call.functions[0])]; }
 
-  /// The value that a result is an update of, nothing else reading it; no_value: none.
+  /// The value that a result updates, if nothing else reads it; no_value: none.
   ValueId old(std::size_t function, ValueId result) const {
     const FunctionFacts& known = facts_[function];
     const auto made = known.maker.find(result);
@@ -91,7 +91,7 @@ class InPlace {
     return value != no_value && known.readers[at(value)] == 1 ? value : no_value;
   }
 
-  /// Whether a loop's body updates the state where it lies.
+  /// Whether a loop's body updates the state in place.
   bool carried(const Op& loop, std::size_t state) const {
     const auto index = at(loop.functions[1]);
     const GraphFunction& body = graph_.functions[index];
@@ -100,7 +100,7 @@ class InPlace {
            std::count(body.outputs.begin(), body.outputs.end(), body.outputs[state]) == 1;
   }
 
-  /// Results of functions that update an input.
+  /// Adds the called functions' outputs that update an input; returns whether there are new ones.
   bool grow() {
     bool changed = false;
     for (std::size_t i = 0; i < graph_.functions.size(); ++i) {
@@ -116,7 +116,7 @@ class InPlace {
     return changed;
   }
 
-  /// Of the entry: each value between an output and the state that it is an alias of.
+  /// Collects the entry function's values between an output and the state that the output aliases.
   void follow_aliases() {
     chained_.clear();
     const GraphFunction& entry = graph_.entry();
@@ -130,7 +130,7 @@ class InPlace {
     }
   }
 
-  /// Whether a result may lie over the old value that it updates.
+  /// Whether a result may reuse the bytes of the value that it updates.
   bool allowed(std::size_t function, ValueId result) const {
     const ValueId before = result == no_value ? no_value : old(function, result);
     if (before == no_value) return false;
@@ -146,7 +146,7 @@ class InPlace {
       return output == input && std::count(within.outputs.begin(), within.outputs.end(), result) == 1;
     const auto made = known.maker.find(before);
     if (output >= 0 || made == known.maker.end()) return false;
-    const Kind kind = made->second.first->kind;  // with a separate tensor
+    const Kind kind = made->second.first->kind;  // results of these kinds have a separate tensor
     return kind == Kind::call || kind == Kind::dynamic_update || kind == Kind::scatter;
   }
 
@@ -186,8 +186,8 @@ class InPlace {
 
   Graph& graph_;
   std::vector<FunctionFacts> facts_;       ///< by function
-  std::vector<std::map<int, int>> pairs_;  ///< by function: output, input that it updates
-  std::set<ValueId> chained_;              ///< of the entry
+  std::vector<std::map<int, int>> pairs_;  ///< by function: output number -> number of the input that it updates
+  std::set<ValueId> chained_;              ///< values of the entry function, see follow_aliases
 };
 
 }  // namespace
@@ -196,7 +196,7 @@ void mark_in_place(Graph& graph) { InPlace(graph).run(); }
 
 namespace {
 
-/// The input of a function that a value of it is an update of; -1: of none. `in_place`: without a copy on the way.
+/// The input of a function that a value updates, directly or through others; -1: none. Clears `in_place` at a copy.
 std::int64_t updated_input(const Graph& graph, const GraphFunction& function, ValueId value, bool& in_place) {
   for (bool found = true; found;) {
     found = false;

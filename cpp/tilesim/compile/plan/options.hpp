@@ -19,7 +19,7 @@ struct ProductChoice {
   std::string function, operation;
   mapping::Problem problem;
   mapping::Nest nest;
-  Share machine;  ///< with the kernel's share of memory and bandwidth
+  Share machine;  ///< the kernel's share of memory and bandwidth
 };
 
 /// A lowered kernel of the vector unit. Its name is that of its last operation.
@@ -35,7 +35,7 @@ struct FusionCandidate {
   std::string candidate;  ///< name of the kernel; prefixed with the function unless that is the entry
   std::string rule;
   std::vector<std::string> operations;
-  double bytes_saved = 0, cycles_saved = 0;  ///< of the group, compared with separate kernels
+  double bytes_saved = 0, cycles_saved = 0;  ///< separate kernels minus the group
   double recomputed_flops = 0;
   std::string decision;  ///< taken | not worth it | not legal
   std::string reason;
@@ -58,8 +58,8 @@ struct CompileOptions {
   std::vector<ProductChoice>* record = nullptr;           ///< receives every product
   std::vector<VectorChoice>* record_vectors = nullptr;    ///< receives every vector kernel
   std::vector<FusionCandidate>* record_fusion = nullptr;  ///< receives every group that a rule considered
-  std::int64_t cores = 0;          ///< that share the work; 0: all of the machine, or fewer if that is faster
-  std::int64_t slower_memory = 1;  ///< kernels are lowered for a memory this many times slower, to keep more on chip
+  std::int64_t cores = 0;          ///< cores that share the work; 0: all, or fewer if that is faster
+  std::int64_t slower_memory = 1;  ///< factor by which lowering assumes a slower memory, to keep more values on chip
   std::int64_t contexts = 0;       ///< per core; 0: the number that a given mapping requests
   std::int64_t each = 0;           ///< contexts that share a kernel without a given mapping; 0: all contexts
   /// Values that stay in scratchpads between kernels: auto | none | fitting (as many as fit).
@@ -67,7 +67,7 @@ struct CompileOptions {
   std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad; overrides `residency`
   std::map<std::string, std::string>* unused =
       nullptr;                     ///< receives products whose zero tiles are multiplied, with the reason
-  std::vector<std::string> notes;  ///< precede the program's notes
+  std::vector<std::string> notes;  ///< notes that precede the program's notes
   /// Simulates a program. The compiler uses it to choose the fastest of several small programs; empty: estimates
   /// decide.
   std::function<Timed(const program::Program&)> timed = {};

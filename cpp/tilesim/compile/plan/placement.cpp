@@ -12,7 +12,7 @@ namespace {
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Access of the operand of a view by the axes of its result.
+/// Access to a view's operand by the axes of its result.
 std::vector<AxisAccess> view_access(const GraphFunction& function, const Op& op) {
   const Shape& from = function.value(op.operands[0]).type.shape;
   const Shape& to = function.value(op.results[0]).type.shape;
@@ -51,7 +51,7 @@ std::vector<AxisAccess> view_access(const GraphFunction& function, const Op& op)
   return axes;
 }
 
-/// Placement of a view: the operand's placement with its axes replaced by their access.
+/// Placement of a view: composes the operand's placement with the view's access.
 Placement compose(const Placement& operand, const std::vector<AxisAccess>& access) {
   Placement result = operand;
   result.identity = false;
@@ -105,7 +105,7 @@ class Placer {
     if (!given) declare(name, dtype, type.shape, program::Role::temporary, updated(value));
   }
 
-  /// The tensor in whose bytes a value lies; empty: it has its own.
+  /// The tensor whose bytes the value reuses in place; empty: it has its own.
   std::string updated(ValueId value) {
     const int producer = uses_.producer[index(value)];
     const ValueId old = producer < 0 ? no_value : old_value(function_.ops[index(producer)], value);
@@ -149,7 +149,7 @@ class Placer {
     }
   }
 
-  /// The store type: narrower where every reader is a product that rounds to it anyway.
+  /// The stored type: the array's operand type if only products, which round to it, read the value.
   DType stored_dtype(ValueId value) const {
     const DType dtype = context_.value(value).type.dtype;
     const auto narrow = context_.machine.core.array.numerics.multiply;
@@ -158,8 +158,7 @@ class Placer {
     return only_products_read(value) ? *narrow : dtype;
   }
 
-  /// Whether the producer's transfers go straight from its operand's bytes, as those of a change of order do, or a
-  /// function stores it: there is no place to convert.
+  /// Whether the value's producer is a function or only moves bytes: nothing then converts the type.
   bool has_raw_moves(ValueId value) const {
     const int producer = uses_.producer[index(value)];
     if (producer < 0) return false;
@@ -171,7 +170,7 @@ class Placer {
   }
 
   bool only_products_read(ValueId value) const {
-    std::vector<ValueId> pending{value};  // and its views
+    std::vector<ValueId> pending{value};  // the value and its views
     while (!pending.empty()) {
       const ValueId next = pending.back();
       pending.pop_back();
@@ -205,7 +204,7 @@ class Placer {
     if (!context_.placed(value)) place_identity(value, dtype);
   }
 
-  /// In the bytes of what it is a part of.
+  /// Places a value in its part of the concat's result.
   void place_part(ValueId value, const Op& concat) {
     const ValueId whole = concat.results[0];
     if (!context_.placed(whole)) place_output(whole);
@@ -220,7 +219,7 @@ class Placer {
         if (term.dim == dim) axis.constant += term.coefficient * offset;
   }
 
-  /// A slice lies where its starts, along the axes of its operand, lead to.
+  /// Adds the slice's dynamic starts to its placement, along the axes of its operand's tensor.
   void move(const Op& slice, const Placement& from, Placement& to) const {
     const Shape &whole = function_.value(slice.operands[0]).type.shape,
                 &part = function_.value(slice.results[0]).type.shape;
@@ -237,7 +236,7 @@ class Placer {
   void place_view(const Op& op) {
     const ValueId x = op.operands[0], y = op.results[0];
     if (context_.scalars.count(y)) return;
-    if (!context_.placed(x)) return;  // lives inside kernels only
+    if (!context_.placed(x)) return;  // the value exists inside kernels only
     const bool renamed = (op.kind == Kind::reshape || op.kind == Kind::bitcast) && views_.identity[index(y)];
     if (!renamed) {
       at(y) = compose(at(x), view_access(function_, op));

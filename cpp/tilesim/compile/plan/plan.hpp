@@ -26,8 +26,8 @@ struct Placement {
   Shape tensor_shape;
   DType dtype = DType::f32;  ///< as stored (may be narrower than the value's type where only products read it)
   std::vector<AxisAccess> axes;
-  bool identity = true;             ///< tensor has the value's own shape and axes
-  std::vector<Expr> moved = {};     ///< per axis of the tensor: offset of the start by a loop counter; empty: none
+  bool identity = true;             ///< the tensor has the value's shape and axes
+  std::vector<Expr> moved = {};     ///< per axis of the tensor: offset that depends on a loop counter; empty: none
   std::optional<double> fill = {};  ///< value of the elements beyond the tensor's ends
 };
 
@@ -39,8 +39,8 @@ struct Kernel {
   std::string name;      ///< unique in the function
   std::vector<int> ops;  ///< indices into function.ops, in order; `call` and `movement` have one
   int anchor = -1;       ///< product: index into function.ops of the contract or convolution
-  /// Products that share their first operand, each with the operations that it would be a kernel of. Empty: one
-  /// product. The first one is the anchor.
+  /// Products that share their first operand, each with the operations of its separate kernel; the first one is the
+  /// anchor. Empty: the kernel has one product.
   struct SiblingProduct {
     int product = -1;
     std::vector<int> ops;
@@ -61,8 +61,8 @@ struct Kernel {
       if (part.product == op) return true;
     return op == anchor;
   }
-  /// A product that computes an operand: the bytes that a separate kernel would move to store the operand first, and
-  /// whether that kernel would have no other purpose.
+  /// If a product computes an operand: the bytes that a separate kernel would move to store that operand first, and
+  /// whether this makes that kernel unnecessary.
   double spared_bytes = 0;
   bool spares_kernel = false;
   std::vector<Kernel> stages;  ///< chain: the consecutive products as separate kernels
@@ -95,7 +95,7 @@ struct Choices {
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
   std::shared_ptr<const AttentionPlans> attentions;  ///< null: not computed
 
-  /// Takes all choices but divisions, which depend on more than their key: on fused operations.
+  /// Takes all choices except divisions, which depend on fused operations beyond their key.
   void take_mappings(const Choices& other) {
     nests = other.nests;
     tiles = other.tiles;
@@ -115,8 +115,8 @@ struct Context {
   program::Program& program;              ///< notes, counters may be added
   std::vector<Placement> placements;      ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
   std::map<ValueId, double> scalars;      ///< values known to be a constant of one element, or in `counters`
-  std::int64_t contexts = 1;              ///< per core, sharing the current kernel: the machine counts each as a core
-  std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known when a statement is dispatched
+  std::int64_t contexts = 1;              ///< per core, sharing the kernel: the machine counts each as a core
+  std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known at dispatch
 
   const Value& value(ValueId id) const { return function.value(id); }
   bool placed(ValueId id) const { return !placements[static_cast<std::size_t>(id)].tensor.empty(); }
@@ -184,13 +184,13 @@ class DagBuilder {
  private:
   /// The node of an operation's result; its operands must have nodes.
   int node_of_op(const Op& op, const TensorType& type);
-  /// The operation among `ops` that produces the value; null if none does.
+  /// The operation among `ops` that produces the value, or null.
   const Op* maker(ValueId value, const std::set<int>& ops);
 
   const Context& context_;
   std::unordered_map<ValueId, int> known_;
   std::unordered_map<ValueId, int> makers_;  ///< operation by its result
-  const std::set<int>* indexed_ = nullptr;   ///< set that makers_ indexes
+  const std::set<int>* indexed_ = nullptr;   ///< set that `makers_` indexes
   std::vector<program::VectorNodeSpec> nodes_;
 };
 

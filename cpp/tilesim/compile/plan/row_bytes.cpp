@@ -9,7 +9,7 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr double alignment = 2 * 64;  ///< of the two buffers of a ring
+constexpr double alignment = 2 * 64;  ///< bytes of padding for the two buffers of a ring
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::int64_t ring_bytes(DType dtype) { return 2 * std::max(1, bits(dtype) / 8); 
 
 std::int64_t sum_bytes(const Op& reduce, DType operand) {
   const std::int64_t sum = host_bytes(sum_dtype(operand));
-  return is_arg_reduce(reduce) ? 4 * (sum + 8) : 2 * sum;  // extreme and index, of the tile and the row
+  return is_arg_reduce(reduce) ? 4 * (sum + 8) : 2 * sum;  // extreme and index, for the tile and the row
 }
 
 bool is_arg_reduce(const Op& op) {
@@ -45,7 +45,7 @@ RowBytes::RowBytes(const Context& context, int first) : context_(context) {
 Shape RowBytes::space_of(const Op& op) const { return shape(op.kind == Kind::reduce ? op.operands[0] : op.results[0]); }
 
 bool RowBytes::compatible(int i) const {
-  // Every reduction computes again what those before it did of the row: beyond some, a separate pass is shorter.
+  // Every reduction recomputes the operations before it; beyond this number a separate kernel is faster.
   constexpr std::int64_t most_reductions = 64;
   const Op& op = operation(i);
   if (closed_ || is_arg_reduce(op)) return false;
@@ -55,7 +55,7 @@ bool RowBytes::compatible(int i) const {
     return false;
   const Shape own = space_of(op);
   if (own == space_) return true;
-  // A reduction of rows would take each row's one value as often as the row is long.
+  // A reduction over a per-row value would count it once per element of the row.
   if (reductions_ == 0 || reduce || own.size() != space_.size()) return false;
   for (std::size_t d = 0; d < own.size(); ++d) {
     const bool reduced = std::find(dims_.begin(), dims_.end(), static_cast<std::int64_t>(d)) != dims_.end();
@@ -64,7 +64,7 @@ bool RowBytes::compatible(int i) const {
   return true;
 }
 
-/// Of a ring, with all axes cut to single elements but those that reductions take.
+/// Bytes of a value's ring if all axes have tiles of one element, except the axes in `dims`.
 double RowBytes::bytes_of(ValueId value, const std::vector<std::int64_t>& dims) const {
   const TensorType& type = context_.value(value).type;
   const std::vector<bool> spans = spanned_axes(type.shape, space_);
@@ -96,7 +96,7 @@ double RowBytes::read_bytes(const std::vector<std::int64_t>& dims) {
   return known_bytes_;
 }
 
-/// Of what a reduction gives there is one point per row.
+/// A reduction stores one element per row.
 double RowBytes::output_of(const Op& op) const {
   return op.kind == Kind::reduce ? static_cast<double>(ring_bytes(context_.value(op.results[0]).type.dtype)) + alignment
                                  : bytes_of(op.results[0], dims_);

@@ -13,9 +13,9 @@ namespace tilesim::lower {
 DType sum_dtype(DType dtype);
 /// The axes of a space that a value of this shape spans: numpy alignment.
 std::vector<bool> spanned_axes(const Shape& own, const Shape& space);
-/// Bytes per element of the two buffers of an input or output.
+/// Bytes per element of an input's or output's ring of two buffers.
 std::int64_t ring_bytes(DType dtype);
-/// Bytes per element of a reduction's state: the sums of two rows; for argmax and argmin also the index.
+/// Bytes of a reduction's state per row: two sums; for argmax and argmin also the index.
 std::int64_t sum_bytes(const Op& reduce, DType operand);
 bool is_arg_reduce(const Op& op);
 
@@ -26,8 +26,7 @@ class RowBytes {
   RowBytes(const Context& context, int first);
   /// Whether the kernel can compute over its whole space, or over its rows, with this operation added.
   bool compatible(int op) const;
-  /// Whether rows that stay on chip still do so with the operation added. Rows that do not fit stream in passes,
-  /// however many operations there are.
+  /// Whether rows that fit on chip still do so with the operation added; true if they stream in passes already.
   bool stays_resident(int op);
   void add(int op);
   bool reduces() const { return reductions_ > 0; }

@@ -12,7 +12,7 @@ namespace tilesim {
 namespace {
 
 constexpr Int128 forever = Int128{1} << 100;
-constexpr Int128 fine = Int128{1} << 20;  ///< of equal times the one with fewer transfers
+constexpr Int128 fine = Int128{1} << 20;  ///< scale of times, so that one transfer breaks ties
 
 /// The smallest cut of a graph whose edges have integer capacities (Dinic 1970: shortest augmenting paths in phases).
 class MinCut {
@@ -27,7 +27,7 @@ class MinCut {
     }
   }
 
-  /// By node whether the sink can no longer be reached from it: of the smallest cuts the one with the most such nodes.
+  /// By node: whether it is on the source side of the minimum cut with the most nodes on this side.
   std::vector<bool> source_side(std::size_t source, std::size_t sink) {
     while (find_levels(source, sink)) {
       next_.assign(from_.size(), 0);
@@ -64,7 +64,7 @@ class MinCut {
     return level_[sink] >= 0;
   }
 
-  /// Sends what one path of the level graph takes; false when none is left.
+  /// Augments the flow along one path of the level graph; false if there is none.
   bool augment(std::size_t source, std::size_t sink) {
     std::vector<std::size_t> path;
     for (std::size_t node = source; node != sink;) {
@@ -76,7 +76,7 @@ class MinCut {
         node = to_[edges[next]];
       } else if (path.empty()) {
         return false;
-      } else {  // a dead end: one step back
+      } else {  // dead end: go back one step
         node = to_[path.back() ^ 1];
         path.pop_back();
         ++next_[node];
@@ -98,7 +98,7 @@ class MinCut {
   std::vector<std::size_t> next_;
 };
 
-/// By value the items that read it, each once.
+/// By value: the items that read it, each once.
 std::vector<std::vector<int>> readers_of(const Sides& sides) {
   std::vector<std::vector<int>> readers(sides.values.size());
   for (std::size_t i = 0; i < sides.items.size(); ++i)
@@ -109,7 +109,7 @@ std::vector<std::vector<int>> readers_of(const Sides& sides) {
   return readers;
 }
 
-/// By value the item that makes it; -1: an input of the whole.
+/// By value: the item that produces it; -1: an input of the graph.
 std::vector<int> makers_of(const Sides& sides) {
   std::vector<int> makers(sides.values.size(), -1);
   for (std::size_t i = 0; i < sides.items.size(); ++i)
@@ -118,10 +118,10 @@ std::vector<int> makers_of(const Sides& sides) {
   return makers;
 }
 
-/// Each turn takes whatever is ready on its side: no order that starts on the same side has fewer turns.
+/// Greedy runs: each takes all ready items of its side. No order that starts on the same side has fewer runs.
 std::vector<std::pair<bool, std::vector<int>>> turns_from(const Sides& sides, const std::vector<bool>& host,
                                                           bool side) {
-  std::set<int> waits;  // for being made
+  std::set<int> waits;  // values not produced yet
   for (const SideItem& item : sides.items) waits.insert(item.results.begin(), item.results.end());
   std::vector<int> left(sides.items.size());
   for (std::size_t i = 0; i < left.size(); ++i) left[i] = static_cast<int>(i);
@@ -150,8 +150,8 @@ Int128 SideLink::picoseconds(std::int64_t bytes) const {
   return latency + (Int128{bytes} * second + bytes_per_second - 1) / bytes_per_second;
 }
 
-/// A value is an edge towards its readers on the other side that costs one transfer, however many they are: one further
-/// node per value and direction says so (Hu and Moerder 1985, hyperedges in flow networks).
+/// Minimum cut. Per value and direction an extra node has one edge with the price of a transfer, so that a value with
+/// several readers on the other side pays once (Hu and Moerder 1985, hyperedges in flow networks).
 std::vector<bool> Sides::cheapest() const {
   constexpr std::size_t machine = 0, host = 1;
   const std::vector<int> makers = makers_of(*this);

@@ -34,15 +34,15 @@ struct Crossing {
 };
 
 struct Sides {
-  std::vector<SideItem> items;    ///< in an order of their dependences
-  std::vector<SideValue> values;  ///< numbers from values.size() on are values on both sides
+  std::vector<SideItem> items;    ///< in topological order
+  std::vector<SideValue> values;  ///< higher value numbers are values present on both sides
   SideLink link;
 
   /// For each item, whether it runs on the host, in the fastest placement; ties go to the fewest transfers.
   std::vector<bool> cheapest() const;
-  /// The values that cross the link, each once however often it is read, in their order.
+  /// The values that cross the link, in order; each crosses once.
   std::vector<Crossing> crossings(const std::vector<bool>& host) const;
-  /// Alternating runs of machine and host, as few as dependences allow: whether the host runs it; its items in order.
+  /// Alternating runs, as few as dependences allow: whether the host executes the run, and its items in order.
   std::vector<std::pair<bool, std::vector<int>>> turns(const std::vector<bool>& host) const;
 };
 

@@ -1,4 +1,4 @@
-// Producers and readers of the values of a function, and the kinds that the vector unit computes element by element.
+// Producers and readers of a function's values, and the kinds that the vector unit computes element by element.
 #pragma once
 
 #include <vector>

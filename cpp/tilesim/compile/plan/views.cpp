@@ -55,13 +55,13 @@ std::optional<double> padding_value(const Context& context, const Op& pad) {
 
 namespace {
 
-/// By value: whether a reader needs a tensor that ends with it. A window over its edges reads a fill value there, not
-/// its neighbour; one behind views asks it of what they view.
+/// By value: whether a reader needs a tensor that ends with the value. A window reads a fill value beyond the edges,
+/// not adjacent data. A view passes the need on to its operand.
 std::vector<bool> needing_own_tensors(const GraphFunction& function) {
   std::vector<bool> needs(function.values.size(), false);
-  for (std::size_t i = function.ops.size(); i-- > 0;) {  // readers stand behind producers
+  for (std::size_t i = function.ops.size(); i-- > 0;) {  // readers come after producers
     const Op& op = function.ops[i];
-    // A function takes whole tensors; tiles of windows reach over the edges of both operands.
+    // A function takes full tensors; tiles of scattered windows reach beyond the edges of both operands.
     if (runs_functions(op.kind) || op.kind == Kind::window_scatter)
       for (ValueId operand : op.operands)
         if (operand != no_value) needs[at(operand)] = true;
@@ -82,8 +82,8 @@ bool read_by_call(const GraphFunction& function, const Uses& uses, ValueId value
                      [&](int reader) { return runs_functions(function.ops[at(reader)].kind); });
 }
 
-/// An output may be a view of what a kernel computes, but of neither an input nor another output: those have bytes of
-/// their own, and are copied.
+/// An output may be a view of a computed value, but not of an input or another output: those have separate bytes and
+/// are copied.
 struct Owners {
   std::set<ValueId> claimed;
   bool own_bytes(const GraphFunction& function, const Uses& uses, const Views& views, ValueId value) {
@@ -110,8 +110,8 @@ ValueId Views::source(const GraphFunction& function, const Uses& uses, ValueId v
 
 namespace {
 
-/// Whether every part of a concat is whole layout tiles of its result, along its two minor axes: of others each maker
-/// would move whole tiles, where one kernel behind them knows all parts.
+/// Whether all parts of a concat cover whole layout tiles along its two minor axes. Otherwise each producer would move
+/// whole tiles; a concat kernel combines the parts first.
 bool whole_layout_tiles(const GraphFunction& function, const Op& concat, const Share& machine) {
   const std::size_t rank = function.value(concat.results[0]).type.shape.size();
   const std::size_t dim = at(concat.attributes.integer("dim"));
@@ -122,8 +122,8 @@ bool whole_layout_tiles(const GraphFunction& function, const Op& concat, const S
   });
 }
 
-/// Whether the maker of what a concat reads once may store it in the concat's result: it has a kernel that computes,
-/// and every reader takes a part of a tensor.
+/// Whether the producer of a concat's part may store it in the concat's result: the producer computes, and all readers
+/// accept a part of a tensor.
 bool may_join(const GraphFunction& function, const Uses& uses, const Views& views, const std::vector<bool>& needs_own,
               const Op& concat, ValueId x) {
   const int producer = uses.producer[at(x)];
@@ -165,8 +165,7 @@ class ViewFinder {
  private:
   void look_at(std::size_t i) {
     const Op& op = function_.ops[i];
-    const bool renames =
-        may_rename(op);  // of every kind: the owner of an output's bytes is claimed by the first reader
+    const bool renames = may_rename(op);  // for every kind: the first reader claims the owner of an output's bytes
     switch (op.kind) {
       case Kind::reshape:
         return reshape(i, renames);
@@ -191,7 +190,7 @@ class ViewFinder {
     }
   }
 
-  /// Along which axes a view ends with the tensor that it is seen in: what lies outside of it lies outside of that too.
+  /// Sets, per axis, whether the view ends with its tensor: positions outside the view are then outside the tensor.
   void follow_ends(std::size_t i) {
     const Op& op = function_.ops[i];
     const ValueId x = op.operands[0], y = op.results[0];
@@ -217,7 +216,7 @@ class ViewFinder {
     }
   }
 
-  /// Whether a padding is what is read outside of its operand's tensor, by all who read it.
+  /// Whether the pad can be a view: all its readers read its value outside the operand's tensor.
   bool fills_around(const Op& pad) const {
     const ValueId x = pad.operands[0], y = pad.results[0];
     const auto &low = pad.attributes.integers("low"), &high = pad.attributes.integers("high");
@@ -231,8 +230,8 @@ class ViewFinder {
     return !is_output(y) && !needs_own_[at(y)] && read_in_regions(y, *value == 0);
   }
 
-  /// Whether all readers load regions of a value as they are. Products may compute elementwise operations on tiles that
-  /// reach over the value's ends, where they take zeros.
+  /// Whether all readers load regions of the value unchanged. Products may compute elementwise operations on tiles that
+  /// reach beyond the value's ends, where they read zeros.
   bool read_in_regions(ValueId value, bool zero) const {
     return std::ranges::all_of(uses_.consumers[at(value)], [&](int reader) {
       const Op& op = function_.ops[at(reader)];
@@ -255,7 +254,7 @@ class ViewFinder {
     });
   }
 
-  /// Whether where a slice starts follows from a loop's counter, along axes over which no lanes lie.
+  /// Whether the starts of a slice follow from loop counters. The last axis lies on lanes: its start must be constant.
   bool counted(const Op& slice) const {
     const Shape &from = shape(slice.operands[0]), &to = shape(slice.results[0]);
     for (std::size_t axis = 0; axis < from.size(); ++axis) {
@@ -269,17 +268,17 @@ class ViewFinder {
 
   bool is_output(ValueId value) const { return uses_.is_output[at(value)]; }
 
-  /// Only calls know in which tensors these lie: no name may be an alias of them.
+  /// Whether the value belongs to a callee's interface: its tensor is known at the call only, so it has no alias.
   bool formal(ValueId value) const { return !is_main_ && (uses_.producer[at(value)] < 0 || is_output(value)); }
 
-  /// Whether the result may be a name of the operand's whole tensor.
+  /// Whether the result may be an alias of the operand's full tensor.
   bool may_rename(const Op& op) {
     const ValueId x = op.operands[0];
     return views_.identity[at(x)] && !formal(x) &&
            (!is_output(op.results[0]) || (is_main_ && owners_.own_bytes(function_, uses_, views_, x)));
   }
 
-  /// Whether a kernel computes the value, all of it: an update leaves the rest where its old value lies.
+  /// Whether a kernel computes the full value; an in-place update computes only a part.
   bool computed(ValueId value) const {
     const int producer = uses_.producer[at(value)];
     if (producer < 0 || views_.view[at(producer)]) return false;
@@ -334,7 +333,7 @@ class ViewFinder {
   const Share* join_;
   const std::vector<bool> needs_own_;
   std::vector<std::vector<bool>> ends_;       ///< by value and axis
-  std::vector<std::optional<double>> fills_;  ///< by value: what its views read outside
+  std::vector<std::optional<double>> fills_;  ///< by value: fill value that its views read outside
   Owners owners_;
   Views views_{std::vector<bool>(function_.ops.size(), false), std::vector<bool>(function_.ops.size(), false),
                std::vector<bool>(function_.values.size(), true), std::vector<int>(function_.values.size(), -1)};

@@ -13,9 +13,9 @@ namespace tilesim::lower {
 struct Views {
   std::vector<bool> view;              ///< per operation
   std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
-  std::vector<bool> identity;          ///< per value: it gets a tensor with its own shape
-  std::vector<int> joined;             ///< per value: the concat whose result its producer stores it into; -1: none
-  /// The value of which another one is a view; a value that is not a view: itself.
+  std::vector<bool> identity;          ///< per value: it gets a tensor of its own shape
+  std::vector<int> joined;             ///< per value: the concat whose result its producer stores into; -1: none
+  /// The value that a view refers to, through other views; for any other value: the value itself.
   ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
 };
 
@@ -24,7 +24,7 @@ struct Views {
 /// into its result on this machine, where possible.
 Views find_views(const Context& context, const Uses& uses, bool is_main, const Share* join);
 
-/// The start of a dynamic slice or update along an axis, clamped into range, if it is known at dispatch. `start`: the
+/// The start of a dynamic slice or update along an axis, clamped into range; empty if unknown at dispatch. `start`: the
 /// operand with the start; `last`: the largest start.
 std::optional<Expr> counted_start(const Context& context, const Op& op, ValueId start, std::int64_t last);
 

@@ -9,7 +9,7 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr const char* called_suffix = ".called";  ///< of functions that were renamed; a number may follow
+constexpr const char* called_suffix = ".called";  ///< suffix of renamed functions; a number may follow
 
 program::Tensor& declare(program::Program& program, const std::string& name, const TensorType& type, program::Role role,
                          const std::string& alias = {}) {
@@ -22,7 +22,7 @@ program::Tensor& declare(program::Program& program, const std::string& name, con
   return program.tensors.emplace_back(std::move(tensor));
 }
 
-/// By output, the state in whose bytes it lies, through everything that updates it in place on the way.
+/// By output: the state that the output updates in place, directly or through other values.
 std::map<ValueId, std::string> updated_states(const GraphFunction& function) {
   std::map<ValueId, std::string> states;
   if (function.aliases.empty()) return states;
@@ -46,7 +46,7 @@ std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, p
   std::map<ValueId, std::string> boundary;
   std::set<std::size_t> states;
   for (const Alias& alias : function.aliases) states.insert(static_cast<std::size_t>(alias.input));
-  for (std::size_t i = 0; i < function.inputs.size(); ++i)  // an input passed through is a state that nothing changes
+  for (std::size_t i = 0; i < function.inputs.size(); ++i)  // an input that is also an output is an unchanged state
     if (std::ranges::count(function.outputs, function.inputs[i]) > 0) states.insert(i);
   const std::map<ValueId, std::string> updated = updated_states(function);
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
@@ -57,7 +57,7 @@ std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, p
     boundary[function.inputs[i]] = value.name;
   }
   for (ValueId output : function.outputs) {
-    if (boundary.count(output)) continue;  // passed through, or listed twice
+    if (boundary.count(output)) continue;  // an input, or an output listed twice
     const Value& value = function.value(output);
     const auto state = updated.find(output);
     declare(program, value.name, value.type, program::Role::output,

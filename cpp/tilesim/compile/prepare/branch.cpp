@@ -1,5 +1,5 @@
-// branch: a known choice becomes a call of that side. Otherwise every side is computed and a select picks one result:
-// the machine needs no jump, the cost is that of all sides, and the program has a note.
+// branch: a known choice becomes a call of that side. Otherwise every side is computed and a select picks the result:
+// no jump is needed, the cost is the sum of all sides, and the program gets a note.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -22,7 +22,7 @@ bool pure(const Graph& graph, std::int32_t function) {
   });
 }
 
-/// One function on its way: the operations so far.
+/// Rewrites one function operation by operation.
 class Chooser {
  public:
   Chooser(Graph& graph, GraphFunction& function, std::vector<std::string>& notes)
@@ -43,7 +43,7 @@ class Chooser {
   }
 
  private:
-  /// The one number that a value is known to be.
+  /// The constant value of a one-element value, if known.
   std::optional<double> number(ValueId value) const {
     const auto found = constants_.find(value);
     if (found == constants_.end()) return std::nullopt;
@@ -52,7 +52,7 @@ class Chooser {
     return known ? std::optional<double>(weight.data.at(0)) : std::nullopt;
   }
 
-  /// What constants are called, and reshapes of them.
+  /// Records the weight of each constant, and of reshapes of constants.
   void see(const Op& op) {
     if (op.kind == Kind::constant) constants_.emplace(op.results[0], op.attributes.text("reference"));
     if (op.kind != Kind::reshape) return;
@@ -95,7 +95,7 @@ class Chooser {
     return result;
   }
 
-  /// which == side, or which itself where it is a truth value.
+  /// The condition which == side, or `which` itself if it is a boolean.
   ValueId condition(const Op& op, std::size_t side) {
     const ValueId which = op.operands[0];
     const DType dtype = function_.value(which).type.dtype;
@@ -154,7 +154,7 @@ class Chooser {
   GraphFunction& function_;
   std::vector<std::string>& notes_;
   edit::Names names_;
-  std::unordered_map<ValueId, std::string> constants_;  ///< weights by value
+  std::unordered_map<ValueId, std::string> constants_;  ///< names of weights, by value
 };
 
 }  // namespace

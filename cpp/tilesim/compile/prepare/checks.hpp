@@ -1,4 +1,4 @@
-// Checks of a graph before lowering: empty operations, mappings that the user gave, and element types.
+// Checks of a graph before lowering: empty operations, user-given mappings, and element types.
 #pragma once
 
 #include "tilesim/compile/plan/options.hpp"
@@ -7,11 +7,11 @@
 
 namespace tilesim::lower {
 
-/// Unsupported for an operation on empty tensors, which have no tiles. Operands may be empty if the operation only
-/// moves elements.
+/// Throws Unsupported for an operation on empty tensors, which have no tiles. Operands may be empty if the operation
+/// only moves elements.
 void check_elements(const Graph& graph);
 
-/// UserError for a given nest that does not belong to a product of the graph.
+/// Throws UserError for a given nest that does not belong to a product of the graph.
 void check_mappings(const Graph& graph, const CompileOptions& options);
 
 /// Whether the vector unit computes on elements of a type.

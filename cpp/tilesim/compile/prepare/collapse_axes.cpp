@@ -16,12 +16,12 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Operations of one shape, the values of that shape that they read and store, and those that they repeat.
+/// Connected operations of one shape: values of that shape that they read and store, and values that they repeat.
 struct Region {
   Shape shape;
   std::vector<int> ops;
   std::set<ValueId> read, stored, repeated;
-  double cost = 0;  ///< cycles of one register through all operations
+  double cost = 0;  ///< cycles of all operations for one register
 };
 
 class Collapse {
@@ -113,8 +113,8 @@ class Collapse {
     return narrow_reshaped(from, spread, to);
   }
 
-  /// Registers of the vector unit, with the usual axis over the lanes or, where tiles are searched, the one that fills
-  /// them best.
+  /// Number of vector registers that a space fills, with the default axis on the lanes or, if tiles are searched, the
+  /// best axis.
   double registers(const Shape& space) const {
     const VectorSpec& unit = machine_.core.vector;
     const auto filled = [&](std::int64_t extent) {
@@ -126,7 +126,7 @@ class Collapse {
     return static_cast<double>(least);
   }
 
-  /// Cycles of a register.
+  /// Cycles of the operation for one register.
   double cost(int i) const {
     const Op& op = function_.ops[at(i)];
     const Flops work = flops(graph_, function_, op);
@@ -141,13 +141,13 @@ class Collapse {
                           : padded_elements(own, largest_minor(own), machine_.layout.tile);
   }
 
-  /// Whether a value lies dense: it is seen under another shape.
+  /// Whether a value has a dense layout: a reshape makes it.
   bool dense(ValueId value) const {
     const Op* op = maker(value);
     return op && op->kind == Kind::reshape;
   }
 
-  /// The shape over which the region takes least time, if that is not its own.
+  /// The shape in which the region takes the least time, unless it is the region's own shape.
   std::optional<Shape> cheaper(const Region& region) const {
     if (region.shape.size() < 2) return std::nullopt;
     for (const int i : region.ops)
@@ -166,7 +166,7 @@ class Collapse {
     return best;
   }
 
-  /// Cycles as one kernel, and of the copies that turn what it reads and stores.
+  /// Cycles of the region as one kernel in shape `to`, with the copies that reshape its inputs and outputs.
   double time(const Region& region, const Shape& to) const {
     double moved = 0, copied = 0;
     const auto add = [&](ValueId value, bool copies) {
@@ -210,7 +210,7 @@ class Collapse {
   void rewrite(const std::vector<std::optional<Shape>>& wanted) {
     for (const Value& value : function_.values) names_.take(value.name);
     for (const Op& op : function_.ops) names_.take(op.name);
-    std::map<std::pair<int, ValueId>, ValueId> collapsed;  // by region and value
+    std::map<std::pair<int, ValueId>, ValueId> collapsed;  // by region and value: the reshaped value
     std::vector<Op> ops;
     for (std::size_t i = 0; i < function_.ops.size(); ++i) {
       Op op = std::move(function_.ops[i]);

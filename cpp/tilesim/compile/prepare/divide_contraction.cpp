@@ -1,4 +1,4 @@
-// Products with few results and a long contraction: each core sums a part of the contraction, then parts are added.
+// Products with few results and a long contraction: each core sums a part of the contraction, then the parts are added.
 #include <algorithm>
 #include <cmath>
 
@@ -11,26 +11,26 @@ namespace tilesim::lower {
 
 namespace {
 
-/// A contraction as the estimate sees it; bytes of one element of a, b, result.
+/// Extents of a contraction, and bytes per element of a, b and the result.
 struct Sizes {
   double batch = 1, m = 1, n = 1, k = 1;
   double a = 4, b = 4, c = 4;
-  double rate = 1;  ///< products per cell and cycle
+  double rate = 1;  ///< multiply-adds per cell and cycle
 };
 
 struct Rates {
-  double columns, cells;    ///< of the arrays of a core
-  double bytes_per_cycle;   ///< of the chip
-  double port;              ///< bytes per cycle of a core
-  bool multicast;           ///< what several cores need may leave the memory once
-  double vector_per_cycle;  ///< additions of a core
+  double columns, cells;    ///< of one core's arrays
+  double bytes_per_cycle;   ///< memory rate of the chip
+  double port;              ///< bytes per cycle of a core's port
+  bool multicast;           ///< data for several cores may leave the memory once
+  double vector_per_cycle;  ///< additions of one core
   double hand_over;         ///< cycles from the last store of a kernel to the first load of the next
 };
 
 Rates rates_of(const Share& machine) {
   const ArraySpec& array = machine.core.array;
   const double hertz = static_cast<double>(machine.core.clock.hertz);
-  // The machine's bandwidth is one core's share here.
+  // This machine's bandwidth is one core's share.
   const double bandwidth = static_cast<double>(machine.memory.bytes_per_second * machine.core.count);
   const VectorSpec& vector = machine.core.vector;
   return {static_cast<double>(std::max<std::int64_t>(1, array.columns)),
@@ -43,17 +43,17 @@ Rates rates_of(const Share& machine) {
               static_cast<double>(machine.core.kernel_launch_cycles + 3 * machine.network.latency_cycles)};
 }
 
-/// Cycles in which the operands' parts of a core, of which so many cores need each, and its results are there.
+/// Cycles to move one core's parts of a, b and the results. `sharing_a`, `sharing_b`: cores that need the same part.
 double moving(double a, double b, double c, double sharing_a, double sharing_b, double cores, const Rates& r) {
   const double alone = std::max(cores * (a + b + c) / r.bytes_per_cycle, (a + b + c) / r.port);
   if (!r.multicast || (sharing_a < 2 && sharing_b < 2)) return alone;
-  // What is fetched for others leaves again through the port; two cores take turns.
+  // A core sends the parts that it fetched for others through its port; two cores alternate.
   const double sent = std::max(sharing_a > 1 ? a : 0, sharing_b > 1 ? b : 0) / 2;
   return std::min(
       alone, std::max(cores * (a / sharing_a + b / sharing_b + c) / r.bytes_per_cycle, (a + b + c + sent) / r.port));
 }
 
-/// Cycles on so many cores with `parts` of the contraction: the best grid of batches, rows and columns for the rest.
+/// Cycles on this many cores if the contraction is split into `parts`: the best grid of rows and columns for the rest.
 double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t parts) {
   const auto cut = [](double extent, double by) { return std::ceil(extent / by); };
   const auto slices = static_cast<double>(parts);
@@ -63,7 +63,7 @@ double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t p
     const double columns = std::ceil(s.n / across / r.columns) * r.columns, deep = cut(s.k, slices);
     const double groups = std::min(static_cast<double>(rows), s.batch * s.m);
     const double height = cut(s.batch * s.m, groups);
-    const double batches = std::max(1.0, height / s.m);  // of a core
+    const double batches = std::max(1.0, height / s.m);  // batches of one core
     const double width = s.n / across, used = slices * groups * across;
     const double work = height * columns * deep / (r.cells * s.rate);
     const double stored = height * width * (parts > 1 ? 4 : s.c);
@@ -80,7 +80,7 @@ double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t p
   return best;
 }
 
-/// How many parts are clearly faster than none; 1: leave it.
+/// The number of parts that is clearly faster than one part; otherwise 1.
 std::int64_t parts_of(const Sizes& s, const Share& machine) {
   const Rates rates = rates_of(machine);
   const auto k = static_cast<std::int64_t>(s.k);
@@ -153,7 +153,7 @@ class Rewriter {
     return as;
   }
 
-  /// Axis `axis` of extent k as two: parts, k / parts.
+  /// Splits axis `axis` of extent k into two axes of extents `parts` and k / parts.
   ValueId split(const Op& op, const char* stem, ValueId value, std::int64_t axis, std::int64_t parts) {
     TensorType result = type(value);
     const auto at = result.shape.begin() + axis;
@@ -218,7 +218,7 @@ class Rewriter {
 
 void divide_contractions(Graph& graph, const Share& machine) {
   if (machine.core.count < 2 || !machine.layout.tile.empty() || machine.core.array.count == 0) return;
-  if (!machine.sorts.empty()) return;  // parts are equal, cores are not
+  if (!machine.sorts.empty()) return;  // parts are equal, but core types differ in speed
   for (GraphFunction& function : graph.functions) Rewriter(function, machine).run();
 }
 

@@ -10,8 +10,8 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Functions whose result depends on the order of integers, or on their value as a number: 64-bit registers hold signed
-/// ones.
+/// Whether the result depends on the order of integers or on their numeric value: 64-bit registers hold signed
+/// integers.
 bool orders(Function function) {
   switch (function) {
     case Function::maximum:

@@ -1,6 +1,6 @@
-// Cholesky factors and triangular solves of long matrices: split in halves until blocks fit, with products between
-// them. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 8.1 and 10.1: any order of the
-// sums has the same backward error.
+// Cholesky factors and triangular solves of long matrices: halved recursively until blocks fit, with products between
+// the halves. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 8.1 and 10.1: any order
+// of the sums has the same backward error.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -85,12 +85,12 @@ class Halving {
     const ValueId corner[2] = {box(a, 0, m, 0, m), box(a, m, n, m, n)};
     const ValueId beside = s.lower ? box(a, m, n, 0, m) : box(a, 0, m, m, n);
     const ValueId given[2] = {w_.part(b, along, 0, m), w_.part(b, along, m, n)};
-    // op(a) x = b begins at the top where op(a) is lower; x op(a) = b where it is upper.
+    // Substitution starts at the first half in op(a) x = b if op(a) is lower, in x op(a) = b if it is upper.
     const bool lower = s.lower != s.transpose;
     const int first = lower == s.left ? 0 : 1, second = 1 - first;
     ValueId x[2];
     x[first] = solved(s, corner[first], given[first]);
-    const bool turned = s.left == s.transpose;  // the axis of `beside` that meets x is its rows
+    const bool turned = s.left == s.transpose;  // `beside` contracts its rows with x
     const ValueId known =
         s.left ? w_.product("known", beside, x[first], {turned ? rows() : columns()}, {rows()}, batch())
                : w_.product("known", x[first], beside, {columns()}, {turned ? rows() : columns()}, batch());

@@ -1,9 +1,9 @@
 // fft as products with constant matrices (Cooley and Tukey 1965, one product for each radix) and as a convolution for
 // large primes (Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970).
 //
-// n = n1 rest + n2, k = k1 + radix k2: a product over n1, a turn by n2 k1 of the whole, and the same for n2. Real and
-// imaginary parts are an axis of two in front, which the products sum over as well; what is transformed already is the
-// next axis, so that frequencies come out in order.
+// n = n1 rest + n2, k = k1 + radix k2: a product over n1, twiddle factors exp(2 pi i n2 k1 / n), then the same for n2.
+// Real and imaginary parts are a leading axis of two, which the products contract as well; the axes transformed so far
+// follow it, so that frequencies come out in order.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -52,13 +52,13 @@ class Fourier {
   }
 
  private:
-  /// What tells constants of the same shape apart.
+  /// Name of a constant: unique among constants of the same shape.
   static std::string label(const char* what, std::int64_t n, std::int64_t radix, double sign, double scale) {
     return "fft." + std::string(what) + "." + std::to_string(n) + "." + std::to_string(radix) +
            (sign > 0 ? ".inverse" : ".forward") + (scale == 1 ? "" : ".scaled");
   }
 
-  /// [parts out, radix, parts in, radix] with the asked parts; a single part's axis is left out.
+  /// Matrix [parts out, radix, parts in, radix] for the requested parts; the axis of a single part is omitted.
   ValueId matrix(std::int64_t radix, double sign, double scale, std::int64_t n, const Axes& out, const Axes& in) {
     std::vector<double> values;
     std::string name = label("matrix", scale == 1 ? radix : n, radix, sign, scale);
@@ -79,7 +79,7 @@ class Fourier {
     return w_.constant(name, dtype_, std::move(shape), values);
   }
 
-  /// The transform over `extent` of dim, radix after radix.
+  /// The transform over `extent` of dim, one radix after the other.
   Complex staged(const Complex& x, std::int64_t extent, const Axes& radices, double sign, double scale,
                  const std::vector<bool>& wanted) {
     ValueId state = no_value;  // [2, done, axes of x]
@@ -105,7 +105,7 @@ class Fourier {
     return {};
   }
 
-  /// Dim as two axes, radix and what is left.
+  /// Splits dim into two axes: radix and the remaining extent.
   ValueId split(ValueId x, std::int64_t dim, std::int64_t radix, std::int64_t left) {
     Shape shape = w_.shape(x);
     shape[at(dim)] = left;
@@ -113,7 +113,7 @@ class Fourier {
     return w_.reshaped(x, std::move(shape));
   }
 
-  /// [out, radix, axes of x]: the first radix, of separate parts.
+  /// First radix, from separate real and imaginary parts; the result is [out, radix, axes of x].
   ValueId first(const Complex& x, std::int64_t radix, std::int64_t left, double sign, double scale, std::int64_t n,
                 const Axes& out) {
     const std::int64_t inner = out.size() > 1 ? 2 : 1;
@@ -124,7 +124,7 @@ class Fourier {
                       {}, re);
   }
 
-  /// [out, radix, done, axes of x]
+  /// Later radix; the result is [out, radix, done, axes of x].
   ValueId later(ValueId state, std::int64_t radix, std::int64_t left, double sign, double scale, std::int64_t n,
                 const Axes& out) {
     const std::int64_t inner = out.size() > 1 ? 2 : 1;
@@ -132,7 +132,7 @@ class Fourier {
                       {inner, inner + 1}, {0, 2 + dim_});
   }
 
-  /// [2, radix, (done), .., left, ..] turned by radix x left, as [2, done, axes of x].
+  /// Multiplies [2, radix, (done), .., left, ..] by the twiddle factors of radix x left; returns [2, done, axes of x].
   ValueId turned(ValueId x, bool with_done, std::int64_t radix, std::int64_t left, std::int64_t done, double sign) {
     Shape shape(w_.shape(x).size(), 1);
     shape[0] = 2;
@@ -146,7 +146,7 @@ class Fourier {
           own.push_back(im ? t.sin : t.cos);
           other.push_back(im ? t.cos : -t.sin);
         }
-    // The shape's unit axes depend on the operation: they are part of the name.
+    // The name includes the shape's unit axes, which depend on the operation.
     const std::string name = label("turn", radix * left, radix, sign, 1) + "." + std::to_string(shape.size()) + "." +
                              std::to_string(dim_) + (with_done ? "d" : "");
     const ValueId re = w_.constant(name + ".re", dtype_, shape, own),
@@ -160,7 +160,7 @@ class Fourier {
     return w_.reshaped(y, std::move(merged));
   }
 
-  /// [radix, (done), .., 1, ..] with frequencies at dim.
+  /// Moves the frequencies of [radix, (done), .., 1, ..] to dim.
   ValueId in_place(ValueId x, std::int64_t extent) {
     Shape shape{extent};
     for (std::size_t axis = 0; axis < shape_.size(); ++axis)
@@ -173,7 +173,7 @@ class Fourier {
     return w_.transposed(y, std::move(permutation));
   }
 
-  /// x times constants along dim.
+  /// Multiplies x by complex constants along dim.
   Complex scaled(const Complex& x, ValueId re, ValueId im, const std::vector<bool>& wanted) {
     const auto times = [&](ValueId a, ValueId b) { return w_.apply("times", Function::multiply, {a, b}); };
     Complex y;
@@ -192,7 +192,7 @@ class Fourier {
                        values);
   }
 
-  /// n k = (n^2 + k^2 - (k - n)^2) / 2: chirps before and behind a convolution with one, in a circle of a power of two.
+  /// n k = (n^2 + k^2 - (k - n)^2) / 2: chirp factors before and after a circular convolution of power-of-two length.
   Complex around(const Complex& x, std::int64_t n, const FourierPlan& plan, double scale,
                  const std::vector<bool>& wanted) {
     const std::int64_t m = plan.circle;
@@ -235,7 +235,7 @@ void expand_transforms(Graph& graph, const Share& machine) {
       graph, [](const Op& op) { return op.kind == Kind::fft; },
       [&](Builder& builder, const Op& op, const std::vector<bool>& wanted) {
         std::vector<bool> both = wanted;
-        if (!both[0] && !both[1]) both[0] = true;  // dead code, which goes later
+        if (!both[0] && !both[1]) both[0] = true;  // dead code, removed later
         const Complex y = Fourier(builder, op, machine).run(both);
         return std::vector<ValueId>{y.re, y.im};
       });

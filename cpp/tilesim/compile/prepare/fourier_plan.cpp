@@ -12,11 +12,11 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr std::int64_t largest_radix = 1024;  ///< of a matrix that is a constant of the program
+constexpr std::int64_t largest_radix = 1024;  ///< limit on the matrix, which is a constant of the program
 
 double number(std::int64_t i) { return static_cast<double>(i); }
 
-/// The cheapest sequence of radices of each extent, by what the units and the memory take per element.
+/// Finds the cheapest sequence of radices of each extent, by cycles of units and memory per element.
 class Radices {
  public:
   Radices(const Share& machine, double count) : machine_(machine), count_(count) {}
@@ -37,7 +37,7 @@ class Radices {
     return known_[extent] = std::move(plan);
   }
 
-  /// Twice a transform, three products by constants, and zeros around them.
+  /// Cycles of a convolution: two transforms, three products by constants, and padding with zeros.
   double around(std::int64_t circle, std::int64_t extent) {
     return number(circle) / number(extent) * (2 * best(circle).cycles + 3 * between());
   }
@@ -49,7 +49,7 @@ class Radices {
   }
   double bytes_per_cycle() const { return number(machine_.core.dma.bytes_per_cycle); }
 
-  /// A product with a matrix of 2 x radix rows and columns of reals.
+  /// Cycles of a product with a real matrix of 2 x radix rows and columns.
   double stage(std::int64_t radix) const {
     const VectorSpec& vector = machine_.core.vector;
     const ArraySpec& array = machine_.core.array;
@@ -67,7 +67,7 @@ class Radices {
     return products / rate + (16 + matrix) / bytes_per_cycle();
   }
 
-  /// A complex product by a constant.
+  /// Cycles of a complex product by a constant.
   double between() const { return 6 / lanes() + 16 / bytes_per_cycle(); }
 
   const Share& machine_;
@@ -92,7 +92,7 @@ FourierPlan plan_fourier(const Share& machine, std::int64_t extent, double count
 
 Turn turn(std::int64_t numerator, std::int64_t denominator, double sign) {
   numerator %= denominator;
-  if (4 * numerator % denominator == 0) {  // a quarter's multiple
+  if (4 * numerator % denominator == 0) {  // a multiple of a quarter turn
     static constexpr Turn quarters[4] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
     const Turn& exact = quarters[4 * numerator / denominator % 4];
     return {exact.cos, sign * exact.sin};
@@ -103,7 +103,7 @@ Turn turn(std::int64_t numerator, std::int64_t denominator, double sign) {
 
 void transform_exactly(std::vector<double>& re, std::vector<double>& im) {
   const std::size_t n = re.size();
-  for (std::size_t i = 1, j = 0; i < n; ++i) {  // by reversed bits
+  for (std::size_t i = 1, j = 0; i < n; ++i) {  // bit-reversed order
     std::size_t bit = n >> 1;
     for (; j & bit; bit >>= 1) j ^= bit;
     j ^= bit;

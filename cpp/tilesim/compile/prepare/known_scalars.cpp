@@ -10,8 +10,8 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Whether an operation's kernel reads this operand from a tensor, although its one element may be known. Only vector
-/// computes take numbers, and loops where a counter starts.
+/// Whether a kernel reads this operand from a tensor even if its one element is known. Only vector computes take
+/// numbers, and loops for the start of a counter.
 bool reads_tensor(const Op& op, std::size_t operand) {
   switch (op.kind) {
     case Kind::pad:
@@ -33,7 +33,7 @@ bool reads_tensor(const Op& op, std::size_t operand) {
   }
 }
 
-/// Numbers of a program are doubles, which not every integer of 64 bits is.
+/// Whether a double represents the constant exactly; 64-bit integers beyond 2^53 may not be exact.
 bool is_number(const Array& one) {
   constexpr std::int64_t exact = std::int64_t{1} << 53;
   if (is_complex(one.dtype())) return false;
@@ -46,7 +46,7 @@ bool is_view(const Op& op) {
   return op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::broadcast || op.kind == Kind::slice;
 }
 
-/// Values that must have bytes, those that are seen through views included.
+/// Values that need a tensor, directly or through views.
 std::set<ValueId> needed_as_tensors(const GraphFunction& function) {
   std::set<ValueId> needed(function.outputs.begin(), function.outputs.end());
   for (auto op = function.ops.rbegin(); op != function.ops.rend(); ++op)
@@ -73,7 +73,7 @@ std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction&
 
 namespace {
 
-/// Values that elementwise functions and positions of slices read, if anything does.
+/// Values that only elementwise functions and positions of slices read.
 std::set<ValueId> read_as_numbers(const GraphFunction& function) {
   std::set<ValueId> read, otherwise(function.outputs.begin(), function.outputs.end());
   for (const Op& op : function.ops)
@@ -125,7 +125,7 @@ class CountedScalars {
     return Expr(static_cast<std::int64_t>(known->second));
   }
 
-  /// 1 or 0 where a < b holds for every, or for no, value of the counter.
+  /// 1 or 0 if a < b holds for all, or for no, values of the counter.
   std::optional<Expr> decided(const Expr& a, const Expr& b) const {
     if (range(a).high < range(b).low) return Expr(1);
     if (range(a).low >= range(b).high) return Expr(0);

@@ -13,9 +13,9 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-constexpr std::int64_t most_sorted = 32, most_chosen = 256;  ///< blocks: programs grow with their pairs
+constexpr std::int64_t most_sorted = 32, most_chosen = 256;  ///< limits on blocks: programs grow with pairs of blocks
 
-/// Bytes on chip of each element of a row while it is sorted (as OrderLowering::choose counts them).
+/// Bytes on chip per element of a row during a sort (as OrderLowering::choose counts them).
 std::int64_t bytes_each(const std::vector<DType>& operands, std::size_t keys, DType position) {
   std::int64_t bytes = 2 * host_bytes(position);
   std::int64_t widest = 0;
@@ -34,7 +34,7 @@ class Splitting {
     for (const Value& value : function.values) names_.take(value.name);
   }
 
-  /// Whether anything was split: what it became may be too long still.
+  /// Whether an operation was split; its parts may still be too long.
   bool run() {
     std::vector<Op> before = std::move(function_.ops);
     function_.ops.clear();
@@ -77,7 +77,7 @@ class Splitting {
     return row > 1 && row * each(op) > room(op.operands.size()) && room(op.operands.size()) >= 4 * each(op);
   }
 
-  /// How many blocks a row becomes; two of a sort lie on chip together, with positions as one more key.
+  /// Number of blocks of a row; two blocks of a sort are on chip together, with positions as an additional key.
   std::int64_t blocks(const Op& op) const {
     std::vector<DType> types = dtypes(op);
     const bool sorts = op.kind == Kind::sort;
@@ -150,7 +150,7 @@ class Splitting {
     return add(Kind::elementwise, {a, b}, std::move(attributes), {made})[0];
   }
 
-  /// The last operation gives what the one that was split gave.
+  /// Copies the last value into the result of the operation that was split.
   void give(std::size_t result, ValueId value) {
     if (op_->results[result] == no_value) return;
     Op copy;
@@ -162,7 +162,7 @@ class Splitting {
     function_.ops.push_back(std::move(copy));
   }
 
-  /// Positions in the order in which equal elements shall come, also where keys descend.
+  /// Positions that keep equal elements in order, also with descending keys.
   ValueId positions(bool descending) {
     const TensorType made{DType::i32, type(op_->operands[0]).shape};
     Attributes attributes;
@@ -187,7 +187,7 @@ class Splitting {
   void sort() {
     const std::int64_t keys = op_->attributes.integer("keys", 1), whole = extent();
     const bool descending = op_->attributes.flag("descending");
-    // Keys first, then the positions, then what is carried along.
+    // Keys, then positions, then the other operands.
     std::vector<ValueId> rows(op_->operands.begin(), op_->operands.begin() + keys);
     rows.push_back(positions(descending));
     rows.insert(rows.end(), op_->operands.begin() + keys, op_->operands.end());
@@ -207,7 +207,7 @@ class Splitting {
     }
   }
 
-  /// The lower ones to the first block, the others to the second.
+  /// Sorts both blocks together: the first elements go to `low`, the others to `high`.
   void merge(std::vector<ValueId>& low, std::vector<ValueId>& high, std::int64_t keys, bool descending) {
     std::vector<ValueId> both;
     for (std::size_t i = 0; i < low.size(); ++i) both.push_back(joined({low[i], high[i]}));
@@ -251,7 +251,7 @@ class Splitting {
 }  // namespace
 
 void split_long_rows(Graph& graph, const Share& machine) {
-  constexpr int rounds = 8;  // the best of many blocks may be a long row again
+  constexpr int rounds = 8;  // the selected elements of many blocks may again form a long row
   for (GraphFunction& function : graph.functions)
     for (int round = 0; round < rounds && Splitting(graph, function, machine).run(); ++round) {
     }

@@ -23,7 +23,7 @@ int uses(const GraphFunction& function, ValueId value) {
   return static_cast<int>(count);
 }
 
-/// What a value is, through copies.
+/// The value of which this one is a copy, through any number of copies.
 ValueId copied_from(const GraphFunction& function, ValueId value) {
   for (const Op* op = producer(function, value); op && op->kind == Kind::copy; op = producer(function, value))
     value = op->operands[0];
@@ -40,7 +40,7 @@ void drop_unused(GraphFunction& function) {
   }
 }
 
-/// An output that is an input, a constant or another output gets separate bytes.
+/// Adds copies for outputs that are inputs, constants or other outputs.
 void separate_outputs(GraphFunction& function) {
   for (std::size_t i = 0; i < function.outputs.size(); ++i) {
     const ValueId value = function.outputs[i];
@@ -119,7 +119,7 @@ std::string copy_name(const Op& op, std::size_t state) { return op.name + ".copy
 
 namespace {
 
-/// Tiles of a copy: the usual ones, or what a mapping says.
+/// Tiles of a copy: the default ones, or those of a given mapping.
 mapping::VectorTiles copy_tiles(const Context& context, const std::string& name, const Placement& from,
                                 const Placement& to, const Shape& usual) {
   using Use = mapping::VectorOperand::Use;
@@ -196,7 +196,7 @@ class LoopLowering {
   }
 
  private:
-  /// Where a state is at first, and the one or two tensors that trips write.
+  /// Tensors of a state: initial value, final value, and the second buffer that trips alternate with.
   struct State { std::string first, last, other; };
 
   const Placement& operand(std::size_t i) const { return context_.placements[at(op_.operands[i])]; }
@@ -239,11 +239,11 @@ class LoopLowering {
     states_.push_back(std::move(state));
   }
 
-  /// Tensors of functions that differ must not have one name.
+  /// Prefix that distinguishes tensors of different functions.
   std::string prefix() const { return context_.function.name.empty() ? "" : context_.function.name + "."; }
 
-  /// Calls the body; `from_last`: renewed states are read from where the last trip leaves them; `first`: from the
-  /// operands.
+  /// Calls the body for one trip. Reads renewed states from the operands (`first`), the final tensor (`from_last`) or
+  /// the other one.
   program::Call call(const Expr& trip, bool from_last, bool first) const {
     program::Call result;
     result.function = plan_.body.name;
@@ -263,7 +263,7 @@ class LoopLowering {
     return result;
   }
 
-  /// The first trip reads the operands; then two tensors take turns, so that the last trip writes the result.
+  /// The first trip reads the operands. Then two tensors alternate so that the last trip writes the result.
   void trips() {
     const bool odd = plan_.trips % 2 != 0;
     scope_.body.push_back(on("", call(0, !odd, true)));

@@ -14,24 +14,24 @@ enum class Carried : std::uint8_t {
   counter,    ///< start + trip * step: computed for each trip, without bytes
   unchanged,  ///< all trips read the same tensor
   in_place,   ///< only a part is written: one tensor for all trips
-  renewed     ///< fully rewritten from the previous value: two tensors alternate
+  renewed     ///< fully rewritten in each trip: two tensors alternate
 };
 
 /// An integer state to which every trip adds a known constant.
 struct Induction {
   std::size_t state = 0;
-  ValueId value = no_value;  ///< value of the body
+  ValueId value = no_value;  ///< value in the body
   std::int64_t start = 0, step = 0;
 };
 
 struct LoopPlan {
   std::int64_t trips = 0;
   std::vector<Carried> states;
-  std::int64_t start = 0, step = 0;   ///< of the counter: trip 0, increment
-  int counter = -1;                   ///< its position in the state
+  std::int64_t start = 0, step = 0;   ///< of the counter: its value in trip 0, and the increment per trip
+  int counter = -1;                   ///< number of the counter's state
   GraphFunction body;                 ///< without the counter and unchanged states; its outputs are the written states
-  std::vector<int> written;           ///< position in the state of each output of `body`
-  ValueId counter_value = -1;         ///< counter in `body`
+  std::vector<int> written;           ///< by output of `body`: number of its state
+  ValueId counter_value = -1;         ///< the counter's value in `body`
   std::vector<Induction> inductions;  ///< other induction variables, which `states` lists as renewed
 };
 
@@ -40,14 +40,14 @@ LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& 
 
 inline const char* const counter_name = "loop_counter";  ///< parameter of a loop body
 
-/// The formal name of the body's input for a state, or of its output, to which the loop's call binds a tensor.
+/// The formal name of the body's input or output for a state; the loop's call binds a tensor to it.
 std::string formal_input(const LoopPlan& plan, std::size_t state);
 std::string formal_output(const LoopPlan& plan, std::size_t output);
 
 /// Lowers the loop as one kernel that calls its body.
 program::Scope lower_loop(Context& context, const Op& op, const LoopPlan& plan);
 
-/// A kernel that stores a known number.
+/// A kernel that stores a known scalar.
 program::Scope number_step(const Op& op, std::int64_t number, const Placement& to);
 /// A kernel that copies `from` to `to`; both have the same shape and type.
 program::Scope copy_step(const Context& context, const std::string& operation, const std::string& name,

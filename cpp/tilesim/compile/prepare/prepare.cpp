@@ -39,8 +39,8 @@ ValueId add_value(GraphFunction& function, const std::string& stem, TensorType t
   return static_cast<ValueId>(function.values.size()) - 1;
 }
 
-/// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias, with n stored (a view lies between them on
-/// that chip).
+/// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias. The chip stores n, because a view lies
+/// between the two.
 void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
   std::vector<Op> ops;
   for (Op& op : function.ops) {
@@ -79,7 +79,7 @@ void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
   function.ops = std::move(ops);
 }
 
-/// A window that has all of an axis, and padding beside, takes the axis alone: what pads changes no result.
+/// Reduces a window that covers all of an axis and its padding to the axis: padding elements do not change results.
 void trim_windows(GraphFunction& function) {
   for (Op& op : function.ops) {
     if (op.kind != Kind::window_reduce) continue;
@@ -98,7 +98,7 @@ void trim_windows(GraphFunction& function) {
   }
 }
 
-/// Interior zeros of an input-dilated convolution become a separate pad, timed like any other.
+/// Replaces the interior zeros of an input-dilated convolution by a separate pad operation.
 void materialize_input_dilation(GraphFunction& function) {
   std::vector<Op> ops;
   for (Op& op : function.ops) {
@@ -135,8 +135,8 @@ void materialize_input_dilation(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
-/// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy, where the machine's
-/// compiler makes one. It never pays off alone: the order they have pads less than a quarter.
+/// Adds a copy of small image batches in torch's order, for which convolutions prefer channels minor, if the machine's
+/// compiler does so. Estimates never choose it: their order pads less than a quarter.
 void copy_images(GraphFunction& function, const Shape& tile) {
   const auto enters_otherwise = [&](const Op& op) {
     if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())
@@ -162,7 +162,7 @@ void copy_images(GraphFunction& function, const Shape& tile) {
   function.ops = std::move(ops);
 }
 
-/// An output that is a constant is written as any other: by a copy.
+/// Adds a copy for each output that is a constant.
 void write_constant_outputs(GraphFunction& function) {
   const std::set<ValueId> outputs(function.outputs.begin(), function.outputs.end());
   std::vector<Op> copies;
@@ -188,7 +188,7 @@ void write_constant_outputs(GraphFunction& function) {
 
 std::vector<Array> evaluated(const Graph& graph, const GraphFunction& function, const Op& op,
                              const std::vector<Array>& operands) {
-  Op plain = op;  // errors show its source
+  Op plain = op;  // with its original source, for error texts
   drop_origin(plain);
   try {
     return evaluate_op(graph, function, plain, operands);
@@ -203,7 +203,7 @@ void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 
 namespace {
 
-/// What is chosen, the prices in cycles, and the tiles of the kernel.
+/// Text of the decision: both estimates in cycles, and the kernel's tiles.
 std::string decision(const mapping::AttentionPlan& plan, bool one, double apart) {
   const auto cycles = [](double value) { return std::to_string(static_cast<std::int64_t>(value)); };
   return std::string(one ? "as one kernel" : "as two products around a softmax") + ": " + cycles(plan.cycles) +
@@ -213,7 +213,7 @@ std::string decision(const mapping::AttentionPlan& plan, bool one, double apart)
          (plan.splits > 1 ? ", in " + std::to_string(plan.splits) + " parts" : "");
 }
 
-/// The row of an attention in the table of groups.
+/// A row for the attention in the table of fusion candidates.
 FusionCandidate attention_row(const Graph& graph, const GraphFunction& function, const Op& op) {
   FusionCandidate row;
   row.candidate = (&function == &graph.entry() ? "" : function.name + ".") + op.name;
@@ -223,8 +223,8 @@ FusionCandidate attention_row(const Graph& graph, const GraphFunction& function,
   return row;
 }
 
-/// Attentions that run faster as one kernel than apart, by their origins: passes move operations. What chips with a
-/// compiler of their own do is in its profile.
+/// Finds attentions that are faster as one kernel than as primitives, by their origins, since passes move operations.
+/// Native lowering follows the chip's profile instead.
 class WholeAttentions {
  public:
   WholeAttentions(const Share& machine, const CompileOptions& options, const ApartCycles& apart, Prepared& prepared)
@@ -255,7 +255,7 @@ class WholeAttentions {
   }
 
  private:
-  /// Tiles are given for what it becomes as primitives, or it alone is to be lowered.
+  /// Whether tiles are given for the attention's primitives, or only the attention is to be lowered.
   bool is_mapped(const Op& op) const {
     const auto of_it = [&](const std::string& name) { return name == op.name || name.starts_with(op.name + "."); };
     const auto any = [&](const auto& table) {
@@ -270,10 +270,10 @@ class WholeAttentions {
     bool one = false;
   };
 
-  /// Apart, scores and weights are each written and read once.
+  /// Sets the savings: as primitives, scores and weights are each written and read once.
   static void add_price(FusionCandidate& row, const mapping::AttentionProblem& problem, const Chosen& chosen) {
     const auto scores = static_cast<double>(problem.batch * problem.heads * problem.queries * problem.keys);
-    constexpr double moves = 4, bytes = 4;  // of scores and weights, in f32
+    constexpr double moves = 4, bytes = 4;  // transfers of scores and weights; bytes per f32 element
     row.bytes_saved = moves * bytes * scores;
     row.cycles_saved = chosen.apart - chosen.plan->cycles;
     row.decision = chosen.one ? "taken" : "not worth it";
@@ -286,7 +286,7 @@ class WholeAttentions {
     if (!fresh) return chosen;
     planned_->known[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
     if (!chosen.plan) return chosen;
-    // The two prices are not closer to the truth than that; of lengths that data say, only one kernel can make use.
+    // Both estimates have an error of about 5%; if lengths are data, only the fused kernel skips keys.
     const double certain = problem.lengths ? 1.05 : 0.95;
     chosen.apart = mapping::attention_apart_cycles(problem, machine_);
     if (chosen.plan->cycles > certain * chosen.apart) chosen.apart = apart_(function, op);

@@ -17,15 +17,15 @@ namespace {
 
 std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// The shape of a value that broadcasts to `from`, by the axes of `to`, which has the same elements in the same order;
-/// none where its axes of one element lie inside an axis of `to`.
+/// The shape of a value that broadcasts to `from`, in terms of the axes of `to`, a reshape of `from`; empty if one of
+/// its unit axes lies inside an axis of `to`.
 std::optional<Shape> sunk_shape(const Shape& own, const Shape& from, const Shape& to) {
   Shape spread(from.size() - own.size(), 1);
   spread.insert(spread.end(), own.begin(), own.end());
   return narrow_reshaped(from, spread, to);
 }
 
-/// Of values alone: operations have separate names.
+/// Names of the function's values; operations have separate names.
 FreshNames names_of(const GraphFunction& function) {
   FreshNames names;
   for (const Value& value : function.values) names.take(value.name);
@@ -37,7 +37,7 @@ class Sinking {
   Sinking(GraphFunction& function, bool entry, std::vector<FusionCandidate>& looked_at)
       : function_(function), entry_(entry), looked_at_(looked_at), uses_(function), names_(names_of(function)) {}
 
-  /// The first reshape that can go behind its reader does; false where none exists.
+  /// Moves the first movable reshape at or after operation `from` behind its reader; false if there is none.
   bool step(std::size_t& from) {
     for (std::size_t i = from; i < function_.ops.size(); ++i) {
       from = i;
@@ -56,17 +56,17 @@ class Sinking {
     return producer < 0 ? nullptr : &function_.ops[place(producer)];
   }
 
-  /// An operation behind which the reshape can go; -1: none.
+  /// The operation behind which the reshape can move; -1: none.
   int reader_of(std::size_t i) {
     const Op& view = function_.ops[i];
     if (view.kind != Kind::reshape) return -1;
     const ValueId x = view.operands[0], y = view.results[0];
     const Op* source = maker(x);
-    if (turned_.count(y)) return -1;  // it is there for one that went behind: it would come back
+    if (turned_.count(y)) return -1;  // inserted for an operand of a moved operation: it would move back
     if (!source || element_count(shape(y)) == 0 || source->kind == Kind::iota) return -1;
     const bool product = source->kind == Kind::contract || source->kind == Kind::convolution;
     if (!is_recomputable(source->kind) && source->kind != Kind::reduce && !product) return -1;
-    // What is as large as its rows is passed on once: the others would read it from where it was, too.
+    // A large value must have one reader: other readers would need it in its original shape too.
     const bool small = source->kind == Kind::reduce || rows_.count(x);
     if (!small && (uses_.consumers[place(y)].size() != 1 || uses_.is_output[place(y)])) return -1;
     for (int reader : uses_.consumers[place(y)])
@@ -101,7 +101,7 @@ class Sinking {
     looked_at_.push_back(std::move(row));
   }
 
-  /// The shape that the other operand takes, where it need not move for it.
+  /// The shape of the reader's other operand after the move; empty if that would move data.
   std::optional<Shape> sunk(ValueId value, const Shape& from, const Shape& to) const {
     const Shape& own = shape(value);
     if (element_count(own) == 1) return Shape(std::min(own.size(), to.size()), 1);
@@ -110,7 +110,7 @@ class Sinking {
     const Op* source = maker(value);
     if (source && source->kind == Kind::reshape && shape(source->operands[0]) == *wanted) return wanted;
     if (split_access(own, *wanted)) return wanted;
-    // What a vector kernel makes would be stored for it; formal inputs have no other name.
+    // A vector kernel would have to store its result for this view; formal inputs have no alias.
     const bool computed = source && is_vector_kind(source->kind) && own == from;
     const bool named = source ? !tilesim::info(source->kind).movement && source->functions.empty() : entry_;
     return named && !computed ? wanted : std::nullopt;
@@ -175,19 +175,19 @@ class Sinking {
 
   GraphFunction& function_;
   bool entry_;
-  std::set<std::pair<std::string, std::string>> refused_;  ///< that stand in the table already
+  std::set<std::pair<std::string, std::string>> refused_;  ///< rejections already in the table
   std::vector<FusionCandidate>& looked_at_;
   Uses uses_;
   FreshNames names_;
-  std::set<ValueId> turned_;  ///< results of reshapes that others needed
-  std::set<ValueId> rows_;    ///< computed from reductions alone, as far as reshapes stood between
+  std::set<ValueId> turned_;  ///< results of reshapes that moves inserted
+  std::set<ValueId> rows_;    ///< values computed from reductions only, through reshapes
 };
 
 }  // namespace
 
 namespace {
 
-/// Reductions keep their axes, with a reshape behind them: what reads them can then share their rows.
+/// Makes reductions keep their axes, followed by a reshape: readers can then share their rows.
 void keep_reduced_axes(GraphFunction& function, bool entry) {
   const Uses uses(function);
   FreshNames names = names_of(function);
@@ -224,7 +224,7 @@ void keep_reduced_axes(GraphFunction& function, bool entry) {
   function.ops = std::move(ops);
 }
 
-/// Broadcasts that only add axes of one element are reshapes.
+/// Turns broadcasts that only add unit axes into reshapes.
 void name_reshapes(GraphFunction& function) {
   for (Op& op : function.ops) {
     if (op.kind != Kind::broadcast || op.operands.empty()) continue;
@@ -239,7 +239,7 @@ void name_reshapes(GraphFunction& function) {
   }
 }
 
-/// What elementwise operations read of a broadcast is what it repeats, with axes of one element in the others' place.
+/// Elementwise operations read the source of a broadcast, with unit axes in place of repeated ones.
 void read_through_broadcasts(GraphFunction& function) {
   const Uses uses(function);
   FreshNames names = names_of(function);
@@ -280,7 +280,7 @@ void read_through_broadcasts(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
-/// A reshape of a reshape is one of what that reads; one that gives back the shape is none.
+/// Merges consecutive reshapes; a reshape back to the original shape disappears.
 void join_reshapes(GraphFunction& function) {
   std::vector<int> made_by(function.values.size(), -1);
   std::vector<ValueId> same(function.values.size());
@@ -303,7 +303,7 @@ void join_reshapes(GraphFunction& function) {
 }  // namespace
 
 void sink_views(Graph& graph, std::vector<FusionCandidate>& looked_at) {
-  constexpr std::size_t most = 5'000'000;  // operations looked at: each step reads the function anew
+  constexpr std::size_t most = 5'000'000;  // operations visited: each step scans the function again
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
     const bool entry = static_cast<std::int32_t>(f) == graph.main;

@@ -60,7 +60,7 @@ class TripCount {
   }
 
  private:
-  /// A number that is known in the condition: a constant, or a state that the body leaves as it is.
+  /// A number known in the condition: a constant, or a state that the body does not change.
   std::optional<std::int64_t> limit_of(ValueId value) const {
     if (const auto number = known(graph_, condition_, value)) return number;
     const int place = place_of(condition_.inputs, value);
@@ -112,7 +112,7 @@ namespace tilesim {
 
 namespace {
 
-/// Functions that others hold come first.
+/// Visits called functions first.
 void find_open(const Graph& graph, std::size_t number, std::vector<bool>& seen, std::vector<OpenLoop>& found) {
   if (seen[number]) return;
   seen[number] = true;

@@ -24,7 +24,7 @@ struct Counted {
 /// Empty if the trip count depends on data.
 std::optional<Counted> counted_trips(const Graph& graph, const GraphFunction& function, const Op& op);
 
-/// A state of the loop that starts at a known integer and grows by one per trip; the result's `trips` has no meaning.
+/// A state that starts at a known integer and grows by one per trip; the result's `trips` is meaningless.
 std::optional<Counted> counted_state(const Graph& graph, const GraphFunction& function, const Op& op, int place);
 
 }  // namespace tilesim::lower

@@ -14,7 +14,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Of the elements that are used: a bound says nothing of bursts, which other elements may come with.
+/// Bytes of the operand's elements that a part uses; a lower bound, since bursts may add other elements.
 double part_bytes(const mapping::Problem& part, std::size_t operand) {
   double elements = 1;
   for (const AxisAccess& axis : operand < 2 ? part.domain.operands[operand].axes : part.domain.results[0].axes) {
@@ -31,11 +31,10 @@ double dma_rate(const Share& machine) {
   return static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
 }
 
-/// What a core of the split needs once: bytes in all, its share of what leaves the memory, what it sends to others.
+/// Data of one core of the split: all bytes, its share of bytes that leave the memory, bytes that it sends to others.
 struct Needs { double bytes = 0, fetched = 0, sent = 0; };
 
-/// With a multicast fewer bytes leave the memory, but what a core fetches for others passes its port a second time, on
-/// its way out.
+/// With multicast fewer bytes leave the memory, but data that a core fetches for others passes its port a second time.
 Needs needs_of(const mapping::Problem& part, bool multicast) {
   Needs needs;
   for (std::size_t operand = 0; operand < 3; ++operand) {
@@ -50,7 +49,7 @@ Needs needs_of(const mapping::Problem& part, bool multicast) {
   return needs;
 }
 
-/// Bytes per second of a core's share of the memory where so many work.
+/// Bytes per second of one core's share of the memory if this many cores work.
 double share_of_memory(const Share& machine, std::int64_t cores) {
   return static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
          static_cast<double>(cores);
@@ -61,24 +60,24 @@ double seconds(const Needs& needs, double memory, const Share& machine) {
                   (needs.bytes + needs.sent) / std::min(port_rate(machine), dma_rate(machine)));
 }
 
-/// Whether what several cores need is there sooner, by a bound, where one of them fetches it.
+/// Whether, by a bound, multicast makes shared operands available earlier.
 bool promises_multicast(const Share& machine, const mapping::Problem& part, const CoreSplit& split) {
   const double memory = share_of_memory(machine, split.used());
   return split.multicast && multicasts(machine) &&
          seconds(needs_of(part, true), memory, machine) < seconds(needs_of(part, false), memory, machine);
 }
 
-/// The machine as each core of the split sees it; the given one is for all at work.
+/// The machine as each core of the split sees it; the given machine divides the bandwidth by all cores.
 Share seen_by(const Share& machine, const CoreSplit& split, bool multicast) {
   Share share = machine;
   share.memory.bytes_per_second =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(share_of_memory(machine, split.used())));
-  const std::int64_t neighbours = cores_of_region(machine, split.used(), multicast);  // share its links
+  const std::int64_t neighbours = cores_of_region(machine, split.used(), multicast);  // cores on the region's links
   share.network.region_bytes_per_cycle = std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / neighbours);
   return share;
 }
 
-/// A bound without a nest, to rank: the longer of multiplying and fetching each operand of a part once.
+/// Lower bound on cycles, without a nest: the longer of multiplying and of fetching each operand of a part once.
 double bound(const mapping::Problem& problem, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   double work = 1;
@@ -101,11 +100,11 @@ double bound(const mapping::Problem& problem, const Share& machine) {
   return std::max(work / cells, moving) + 1e-3 * (work / cells + moving);
 }
 
-/// A sort of cores at work: the machine as it sees it, and the largest part that one of them has.
+/// A core type in use: the machine as it sees it, and the largest part of one of its cores.
 struct SortAtWork {
   Share machine;
   mapping::Problem part;
-  double cycle = 1;  ///< in cycles of the fastest
+  double cycle = 1;  ///< length of a cycle in cycles of the fastest type
 };
 
 std::vector<SortAtWork> sorts_at_work(const mapping::Problem& part, const Share& machine, const CoreSplit& split) {
@@ -128,8 +127,8 @@ std::vector<SortAtWork> sorts_at_work(const mapping::Problem& part, const Share&
   return result;
 }
 
-/// One core's part: the second one where that is as large as the first and moves more, since the first one begins where
-/// a row of lanes and the padding do.
+/// One core's part: the second part if it is as large as the first and moves more, since the first part is aligned with
+/// lanes and padding.
 mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split, const Share& machine) {
   mapping::Problem result = problem;
   result.cores = split.used();
@@ -151,17 +150,17 @@ mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& 
   return result;
 }
 
-/// The nest of a larger part for a smaller one.
+/// The nest of a larger part, limited to the extents of a smaller one.
 mapping::Nest within(mapping::Nest nest, const mapping::Problem& part) {
   for (std::size_t i = 0; i < nest.tiles.size(); ++i) nest.tiles[i] = std::min(nest.tiles[i], part.domain.extents[i]);
   for (std::size_t i = 0; i < nest.sub.size(); ++i) nest.sub[i] = std::min(nest.sub[i], nest.tiles[i]);
   return nest;
 }
 
-/// A way to divide the product, with the cycles and the bytes of all cores that a nest for its parts takes.
+/// A split of the product, with cycles and bytes of all cores for the nest of its parts.
 struct Ranked {
   double cycles = 0, bytes = 0;
-  double spread = 0;  ///< of the work over all cores: 1 where each has the same
+  double spread = 0;  ///< balance of work over all cores: 1 if equal
   CoreSplit split;
 };
 
@@ -172,7 +171,7 @@ double spread(const CoreSplit& split, std::int64_t cores) {
   return std::min(1.0, equal_parts / static_cast<double>(cores));
 }
 
-/// Whether a nest is given from outside that parts of this size cannot have.
+/// Whether the user gave a nest that is not legal for parts of this size.
 bool refuses_given(const Context& context, const Kernel& kernel, mapping::Problem part) {
   const auto given = context.options.mappings.find(context.function.ops[static_cast<std::size_t>(kernel.anchor)].name);
   if (given == context.options.mappings.end()) return false;
@@ -187,7 +186,7 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
   way.cycles = std::numeric_limits<double>::infinity();
   if (refuses_given(context, kernel, part)) return;
   const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
-  // Cores that send to each other wait for the slowest, which the walk of one misses: 5 % in the mean over products.
+  // Cores that send to each other wait for the slowest one, which the model of one core misses: 5 % on average.
   const double waiting = part.multicast ? 1.05 : 1;
   way.split.multicast = part.multicast;
   way.cycles = 0;
@@ -203,7 +202,7 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
   }
 }
 
-/// What several cores need is sent where that is sooner than that each fetches it.
+/// Prices the split with and without multicast and keeps the faster one.
 void price(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort, Ranked& way) {
   price_as(context, kernel, problem, effort, way);
   if (!way.split.multicast) return;
@@ -213,8 +212,8 @@ void price(const Context& context, const Kernel& kernel, const mapping::Problem&
   if (fetched.cycles <= way.cycles) way = std::move(fetched);
 }
 
-/// Of ways that take as long by the model, one of far fewer bytes, then the one that leaves fewest cores idle, then the
-/// one of fewest bytes. One core alone where all others take longer.
+/// The best split among those within a factor `alike` of the fastest: far fewer bytes, then fewest idle cores, then
+/// fewest bytes. No split if all splits are slower.
 const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
   double least = std::numeric_limits<double>::infinity(), divided = least;
   for (const Ranked& way : ways) {
@@ -263,7 +262,7 @@ Divided split_product(const Context& context, const Kernel& kernel, mapping::Pro
   for (CoreSplit& split : ways_to_cut(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::DimSplit& part) { return !part.even(); };
     if (allowed == AllowedSplit::even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
-    split.multicast = true;  // if that promises more
+    split.multicast = true;  // with multicast if that is faster
     split.counted = allowed == AllowedSplit::counted;
     const mapping::Problem part = part_problem(problem, split, context.machine);
     Ranked way{0, 0, spread(split, cores), std::move(split)};

@@ -19,7 +19,7 @@ std::vector<std::string> ProductLowering::mma_queues() const {
 
 std::string ProductLowering::load_queue(int index) const { return "load" + std::to_string(index % load_queues_); }
 
-/// Whole tiles in order, then those that come in pieces.
+/// Loads operands: first whole tiles, in order, then tiles that arrive in pieces.
 void ProductLowering::emit_operands(const std::vector<int>& operands, Block& block) {
   std::vector<int> in_pieces;
   for (int i : operands)
@@ -62,7 +62,7 @@ void ProductLowering::emit_release(int index, Block& block) {
     for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{unfolded_slot, 0}));
     return;
   }
-  if (skips() && arrives_in_pieces(index)) {  // where nothing of it is multiplied, nobody has waited for its pieces
+  if (skips() && arrives_in_pieces(index)) {  // if no piece of the tile is multiplied, nothing has waited for it
     const Expr all = plan_.buffers[static_cast<std::size_t>(index)].pieces;
     for (const std::string& unit : mma_queues())
       block.push_back(on(unit, program::Wait{operands_[index].slot, 0, {}, 0, all}));
@@ -98,7 +98,7 @@ View ProductLowering::leaf_view(const Leaf& leaf, const std::vector<Expr>& exten
   return view;
 }
 
-/// Zero beyond the edges of the operand, whatever the operations in front of the product make of what is read there.
+/// Sets elements beyond the operand's edges to zero, which the fused operations may have changed.
 int ProductLowering::inside_edges(int index, int node, const std::vector<Expr>& start, DagBuilder& dag) const {
   const std::vector<AxisAccess>& axes = domain_.operands[static_cast<std::size_t>(index)].axes;
   const Shape& shape = problem_.shapes[static_cast<std::size_t>(index)];
@@ -126,7 +126,7 @@ int ProductLowering::inside_edges(int index, int node, const std::vector<Expr>& 
   return node;
 }
 
-/// Computes the operand on the vector unit from what is stored, instead of reading it (recomputed, never stored).
+/// Computes the operand on the vector unit from stored values; the operand itself is never stored.
 void ProductLowering::emit_prologue(int index, Block& block) {
   const Operand& operand = operands_[index];
   std::vector<Expr> start, extent;
@@ -173,7 +173,7 @@ std::vector<Expr> ProductLowering::result_extent() const {
   return values;
 }
 
-/// Windows before the current one, in the order of their loops.
+/// Number of windows before the current one, in loop order.
 Expr ProductLowering::windows_before() const {
   Expr window = 0;
   for (int dim : nest_.order)
@@ -182,8 +182,7 @@ Expr ProductLowering::windows_before() const {
   return window;
 }
 
-/// Commits that must show before the current window is complete: one per array and window, and one of what fills the
-/// sums that have no product.
+/// Number of commits that complete the current window: one per array and window, plus one for sums without products.
 Expr ProductLowering::window_pieces() const {
   return (windows_before() + Expr(1)) * Expr(unit_.grid.used() + (columns_of_zeros_ ? 1 : 0));
 }
@@ -196,7 +195,7 @@ void ProductLowering::emit_finish(Block& block) {
   emit_results(block);
 }
 
-/// Stores the sums of the tile, or of the piece at hand.
+/// Stores the sums of the current tile or piece.
 void ProductLowering::emit_results(Block& block) {
   if (!direct_) {
     emit_epilogue(block);
@@ -212,7 +211,7 @@ void ProductLowering::emit_results(Block& block) {
   }
 }
 
-/// Sums of the tile, by product.
+/// Views of the tile's sums, one per product.
 std::vector<View> ProductLowering::sums_views(const std::vector<Expr>& extent) const {
   const std::vector<std::int64_t> strides = finished_strides();
   std::vector<View> views;
@@ -223,7 +222,7 @@ std::vector<View> ProductLowering::sums_views(const std::vector<Expr>& extent) c
   return views;
 }
 
-/// A product's own result: sums, plus bias, rounded once to its dtype. `sums`: the input that has them.
+/// Binds a product's result: sums plus bias, rounded once to its dtype. `sums`: the input with the sums.
 void ProductLowering::bind_product(std::size_t sums, DagBuilder& dag) const {
   const std::vector<int> products = kernel_.products();
   const auto add_node = [&](VectorNode node) {

@@ -7,8 +7,8 @@
 
 namespace tilesim::lower {
 
-/// Whether an operand that the vector unit computes stands between two epilogues, which a queue starts in order: the
-/// array would wait for the epilogue, and that for the array. Two sums are on the chip, the loops outside are counted.
+/// Whether to delay epilogues: the vector unit computes an operand between two epilogues of its in-order queue, so that
+/// array and epilogue would wait for each other. Requires two accumulators and constant trip counts of outer loops.
 bool ProductLowering::finishes_later() const {
   if (direct_ || ragged() || skips() || columns_of_zeros_ || plan_.whole != 0 || problem_.on_vector) return false;
   if (results_in_pieces() || context_.contexts > 1 || context_.program.contexts > 1) return false;
@@ -27,7 +27,7 @@ bool ProductLowering::finishes_later() const {
   return between && tiles > 1;
 }
 
-/// Of the tile in these trips of the loops outside, `back` tiles before the latest.
+/// The epilogue of the tile at trips `trip` of the outer loops, `back` tiles before the latest.
 program::Block ProductLowering::finish_of(const std::vector<Expr>& trip, std::int64_t back) {
   program::Block finish;
   finish.push_back(on("vector", program::Wait{"c", 0, {}, 0, window_pieces()}));

@@ -1,4 +1,4 @@
-// Operands that several cores need: one core fetches them and sends them to the others.
+// Operands that several cores share: one core fetches them and sends them to the others.
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"
 
@@ -6,7 +6,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Destinations of a send are a mask of so many bits.
+/// Bits in the mask of a send's destinations.
 constexpr std::int64_t most_cores = 64;
 
 }  // namespace
@@ -24,13 +24,13 @@ bool multicasts(const Share& machine) {
 
 bool ProductLowering::goes_round(int index) const { return plan_.buffers[static_cast<std::size_t>(index)].leaders > 1; }
 
-/// The ring that one of several leaders fills: who sends to it is known.
+/// Name of the ring that one of several leaders fills: each ring has one known sender.
 std::string ProductLowering::ring_name(int index, std::int64_t leader) const {
   const std::string name = index == 0 ? "a" : "b";
   return goes_round(index) ? name + std::to_string(leader) : name;
 }
 
-/// The level at which a tile of the operand is there, for each leader whose turn it may be.
+/// The loop level that receives a tile of the operand, with one branch per possible leader.
 program::Block ProductLowering::by_leaders(int index, std::size_t depth) {
   Expr tile = 0;
   for (std::size_t place = 0; place < depth; ++place)
@@ -54,9 +54,9 @@ program::Block ProductLowering::by_leaders(int index, std::size_t depth) {
   return block;
 }
 
-/// Cores that share the operand differ in the cuts that do not concern it. Which of them fetches goes round with the
-/// other cut, one further for the first operand, and from tile to tile by so many that no core fetches both operands
-/// for others.
+/// Cores that share the operand differ in the splits that the operand does not depend on. The fetching core rotates
+/// with the other split, shifted by one for the first operand, and from tile to tile, so that no core fetches both
+/// operands for others.
 void ProductLowering::emit_multicast(int index, std::vector<program::Transfer> transfers,
                                      const std::vector<Expr>& extent, program::Block& block) {
   const Operand& operand = operands_[index];

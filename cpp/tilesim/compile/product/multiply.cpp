@@ -8,7 +8,7 @@ namespace tilesim::lower {
 using program::Block;
 using program::View;
 
-/// Of an array's part of the tile, along a dim that is cut.
+/// Extent of an array's part of the tile along a split dim.
 Expr ProductLowering::split_extent(std::size_t cut, std::int64_t array) const {
   const auto& [dim, parts, chunk] = unit_.grid.cuts[cut];
   return max(Expr(0), min(Expr(chunk), extent(dim) - Expr(unit_.grid.part(cut, array) * chunk)));
@@ -35,7 +35,7 @@ View ProductLowering::product_view(const std::string& slot, const Access& access
   return view;
 }
 
-/// Where the current window starts in an accumulator that spans several windows.
+/// Start of the current window in an accumulator that spans several windows.
 Expr ProductLowering::window_offset() const {
   Expr offset = 0;
   for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
@@ -83,7 +83,7 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   block.push_back(on("mma" + std::to_string(array), std::move(mma)));
 }
 
-/// A further dim of the contraction, over the neighbours that an element of a 2:4 operand stands for.
+/// Adds a contraction dim over the adjacent elements that one element of a 2:4 operand replaces.
 void ProductLowering::name_neighbours(program::MmaOp& mma) const {
   const AxisAccess* along = nullptr;
   std::int64_t stride = 1;
@@ -97,7 +97,7 @@ void ProductLowering::name_neighbours(program::MmaOp& mma) const {
   mma.packed = 2;
 }
 
-/// Positive once an earlier reduction step has written the sum.
+/// An expression that is positive once an earlier reduction step has written the sum.
 Expr ProductLowering::earlier_sums() const {
   Expr before = 0;
   for (int dim : nest_.order)

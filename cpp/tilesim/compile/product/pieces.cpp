@@ -30,7 +30,7 @@ bool ProductLowering::arrives_in_pieces(int index) const {
   return plan_.buffers[static_cast<std::size_t>(index)].pieces > 1;
 }
 
-/// Number of the piece at hand, counted in the order of the loops.
+/// Number of the current piece, in loop order.
 Expr ProductLowering::piece_number(const std::vector<int>& dims) const {
   Expr number = 0;
   for (int dim : dims)
@@ -38,7 +38,7 @@ Expr ProductLowering::piece_number(const std::vector<int>& dims) const {
   return number;
 }
 
-/// Whether the piece at hand has elements: a ragged tile has fewer pieces.
+/// Condition: the current piece has elements; a ragged tile has fewer pieces.
 Expr ProductLowering::some_elements(const std::vector<int>& dims) const {
   Expr some = 1;
   for (int dim : dims) some = logical_and(some, less(Expr(0), extent(dim)));
@@ -65,7 +65,7 @@ void ProductLowering::wrap_pieces(const std::vector<int>& dims, Block body, Bloc
 
 namespace {
 
-/// `body` where the condition holds.
+/// Appends `body` under a condition.
 void guarded(const Expr& condition, Block body, Block& block) {
   if (condition.is_constant() && condition.value() != 0)
     std::move(body.begin(), body.end(), std::back_inserter(block));
@@ -75,7 +75,7 @@ void guarded(const Expr& condition, Block body, Block& block) {
 
 }  // namespace
 
-/// Slices of the contraction follow each other, so that the pieces that meet in a product come one after the other.
+/// Loads slices of the contraction one after the other, so that pieces that one product multiplies arrive together.
 void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& block) {
   bool fetched[2] = {false, false};
   for (int index : operands) fetched[index] = true;
@@ -111,8 +111,7 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
   wrap_pieces(order.shared, std::move(slices), block);
 }
 
-/// Every product of pieces, each as soon as its operands are there; sums are complete in the last slice of the
-/// contraction.
+/// Multiplies each pair of pieces as soon as both are loaded; the last slice of the contraction completes the sums.
 void ProductLowering::multiply_in_pieces(Block& block) {
   at_piece_.insert(plan_.cut.begin(), plan_.cut.end());
   Block piece, product;
@@ -134,7 +133,7 @@ void ProductLowering::multiply_in_pieces(Block& block) {
   wrap_pieces(plan_.cut, std::move(piece), block);
 }
 
-/// Whether this step completes the sums of its piece of the result.
+/// Condition: this step completes the sums of its piece of the result.
 Expr ProductLowering::last_of_sums() const {
   Expr last = 1;
   for (int dim : nest_.order)
@@ -148,16 +147,16 @@ Expr ProductLowering::last_of_sums() const {
   return last;
 }
 
-/// Every piece of the result once its sums are complete. A reduction in the epilogue takes the whole tile.
+/// Processes each piece of the result once its sums are complete; a reduction in the epilogue needs the full tile.
 void ProductLowering::finish_in_pieces(Block& block) {
   const std::string unit = direct_ ? "store0" : "vector";
   std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= piece_trips(dim);
-  if (skips())  // the last tile of the contraction may have none
+  if (skips())  // the last tile of the contraction may be skipped
     for (const std::string& queue : mma_queues())
       block.push_back(on(queue, program::Commit{"c", 0, all / unit_.grid.used()}));
   if (columns_of_zeros_) fill_zero_sums(block);
-  // Behind all that the arrays have written: each commits its pieces together there.
+  // Arrays that skip tiles commit all pieces together, after their last product.
   const std::int64_t together = columns_of_zeros_ ? all + 1 : skips() ? all : 0;
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.reduced_by != nullptr; });
@@ -168,7 +167,7 @@ void ProductLowering::finish_in_pieces(Block& block) {
   const std::vector<int> cut = cut_results();
   at_piece_.insert(cut.begin(), cut.end());
   Block piece, results;
-  // Also for a piece without elements: its commit must have shown before the tile is free.
+  // Also for an empty piece: its commit must be visible before the tile is released.
   const Expr pieces = together > 0 ? Expr(together) : (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used());
   piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, pieces}));
   emit_results(results);

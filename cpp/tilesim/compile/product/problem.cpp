@@ -16,13 +16,13 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Sums that are kept in i32 wrap around while they are summed as well as at the end.
+/// i32 sums wrap around at every addition, as the result does.
 DType accumulator_dtype(DType dtype, DType result, const Numerics& numerics) {
   if (is_float(dtype)) return dtype == DType::f64 ? DType::f64 : numerics.accumulate;
   return bits(dtype) >= 32 && result != DType::i32 ? DType::i64 : DType::i32;
 }
 
-/// Sorts the domain's dims into rows (only a), columns (only b), contraction (both, reduced) and batch (both, kept).
+/// Classifies the dims: rows (only in a), columns (only in b), contraction (both, reduced) or batch (both, kept).
 void classify(mapping::Problem& problem) {
   const auto uses = [](const Access& access, int dim) {
     for (const AxisAccess& axis : access.axes)
@@ -43,8 +43,8 @@ void classify(mapping::Problem& problem) {
   }
 }
 
-/// The contraction dim that lies innermost in the array: the one with unit coefficient alone on an axis (channels),
-/// last.
+/// Moves contraction dims that are the only term of an axis (channels) to the end: the last dim is innermost in the
+/// array.
 void order_contraction(mapping::Problem& problem) {
   const auto alone = [&](int dim) {
     for (const AxisAccess& axis : problem.domain.operands[0].axes)
@@ -56,16 +56,15 @@ void order_contraction(mapping::Problem& problem) {
 
 }  // namespace
 
-/// Axes of a value as its bytes lie, minor first: those of its tensor, or of a view the axes that move along these, the
-/// short steps first, each where its shortest lie. Empty: row-major, or a view of which no order says how its bytes
-/// lie.
+/// Axes of a value in memory order, minor first: those of its tensor; for a view the axes that move along them, short
+/// strides first, each at its shortest stride. Empty: row-major, or a view whose bytes no axis order describes.
 std::vector<int> layout_of(const Context& context, ValueId value) {
   const Placement& placement = context.placements[static_cast<std::size_t>(value)];
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
   if (!tensor) return {};
   const Shape& shape = context.value(value).type.shape;
   if (placement.identity && tensor->tile.empty() && tensor->minor_to_major.empty())
-    return unit_axes_major(shape);  // dense: they take no room wherever they are
+    return unit_axes_major(shape);  // dense: unit axes take no space
   if (placement.identity) return tensor->minor_to_major;
   const std::size_t rank = placement.axes.size();
   std::vector<int> order, known(shape.size(), 0);
@@ -74,10 +73,10 @@ std::vector<int> layout_of(const Context& context, ValueId value) {
         tensor->minor_to_major.size() == rank ? static_cast<std::size_t>(tensor->minor_to_major[i]) : rank - 1 - i;
     std::vector<AxisAccess::Term> terms = placement.axes[axis].terms;
     std::erase_if(terms, [&](const AxisAccess::Term& term) { return shape[static_cast<std::size_t>(term.dim)] < 2; });
-    if (terms.size() > 1 && !context.machine.layout.tile.empty()) return {};  // rows of lanes hold parts of both
+    if (terms.size() > 1 && !context.machine.layout.tile.empty()) return {};  // rows of lanes mix both axes
     std::ranges::stable_sort(terms, {}, [](const AxisAccess::Term& term) { return std::abs(term.coefficient); });
     for (const AxisAccess::Term& term : terms) {
-      if (known[static_cast<std::size_t>(term.dim)]++ == 0) order.push_back(term.dim);  // else it is not contiguous
+      if (known[static_cast<std::size_t>(term.dim)]++ == 0) order.push_back(term.dim);  // else not contiguous
     }
   }
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
@@ -158,7 +157,7 @@ std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kerne
 
 namespace {
 
-/// Cycles per register of an operation, in those of a simple one. Profiles of real chips were fitted on mere counts.
+/// Cycles per register relative to a simple operation. 1 for chips with a fitted profile, which counts operations.
 std::int64_t weight_of(const Context& context, const Op& op) {
   if (context.machine.whole.lowering.fusion || op.kind != Kind::elementwise) return 1;
   const VectorSpec& unit = context.machine.core.vector;
@@ -177,7 +176,7 @@ std::int64_t weight_of(const Context& context, const Op& op) {
   }
 }
 
-/// Operations of the kernel from which a value is computed.
+/// Weighted number of the kernel's operations that compute a value.
 std::int64_t operations_behind(const Context& context, const Kernel& kernel, ValueId value) {
   std::set<ValueId> wanted{value};
   std::int64_t count = 0;
@@ -190,8 +189,7 @@ std::int64_t operations_behind(const Context& context, const Kernel& kernel, Val
   return count;
 }
 
-/// What makes zeros of the places beyond the edges of an operand that is computed: its place, clamped, compared,
-/// chosen.
+/// Number of functions that zero a computed operand beyond its edges: per axis position, clamp, comparison, select.
 std::int64_t functions_at_edges(const Access& operand) {
   return 4 * std::ranges::count_if(operand.axes, [](const AxisAccess& axis) { return axis.may_leave; });
 }
@@ -322,7 +320,7 @@ bool multiplies(const Share& machine, DType dtype) {
   return machine.core.array.count > 0 && rate != machine.core.array.rates.end() && rate->second > 0;
 }
 
-/// Whether an array multiplies operands as they are and sums in f32 or wider.
+/// Whether an array multiplies operands unrounded and sums in f32 or wider.
 bool multiplies_exactly(const Share& machine, DType dtype) {
   const Numerics& numerics = machine.core.array.numerics;
   return multiplies(machine, dtype) && !rounds_operands(numerics, dtype) &&
@@ -342,7 +340,7 @@ const std::string& mapping_rule(const Context& context) {
 mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Share& machine, Effort effort,
                            std::string rule) {
   if (rule.empty()) rule = mapping_rule(context);
-  if (!context.machine.sorts.empty()) effort = Effort::rough;  // the search's nests fit one sort of cores only
+  if (!context.machine.sorts.empty()) effort = Effort::rough;  // the search supports one core type only
   if (effort == Effort::rough && (rule == "cost" || rule == "profile")) rule = "heuristic";
   std::string key = rule + " " + mapping::identity(machine) + " " + mapping::identity(problem);
   if (const auto known = context.choices.nests.find(key); known != context.choices.nests.end()) return known->second;

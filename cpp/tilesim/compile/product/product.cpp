@@ -1,4 +1,4 @@
-// Structure of a product kernel: loops, slots, and the place of the accumulator.
+// Structure of a product kernel: loops, slots, and the position of the accumulator in the loops.
 #include "tilesim/compile/product/product.hpp"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel, const P
   skip_zero_tiles();
 }
 
-/// Which part of the product each core takes, and the nest of a part.
+/// Chooses the split over the cores and the nest of one part.
 void ProductLowering::divide_over_cores() {
   const bool given = context_.options.mappings.count(anchor_.name) > 0;
   std::string key;
@@ -66,7 +66,7 @@ void ProductLowering::divide_over_cores() {
         Division{problem_, split_, seen_, nest_, domain_, refusal_, refused_by_price_, refuses_siblings_});
 }
 
-/// All that the choice looks at, beside what is the same for the whole program.
+/// Key of the choice: all inputs that differ between kernels of the program.
 std::string ProductLowering::division_key() const {
   std::string key = mapping::identity(problem_) + (is_exact(anchor_) ? "exact " : "");
   key += std::string(info(anchor_.kind).name) + " " + mapping::identity(context_.machine);
@@ -91,7 +91,7 @@ void ProductLowering::search_division() {
   }
 }
 
-/// Dims that a reduction in the epilogue combines.
+/// Dims that a reduction in the epilogue reduces.
 std::vector<int> ProductLowering::reduced_result_dims() const {
   std::vector<int> dims;
   for (int op : fused_ops_) {
@@ -107,8 +107,7 @@ bool ProductLowering::same_trips(const CoreSplit::DimSplit& part) const {
   return part.same_steps(nest_.tiles[static_cast<std::size_t>(part.dim)]);
 }
 
-/// Windows inside a reduction loop are counted in the order of their loops, which needs constant trips: a shorter last
-/// part may have fewer.
+/// Whether windows can be numbered: loops inside a reduction loop need the same number of trips in all parts.
 bool ProductLowering::counts_windows() const {
   bool inside = false;
   for (int dim : nest_.order) {
@@ -191,8 +190,8 @@ Expr ProductLowering::axis_extent(const AxisAccess& axis) const {
   return sum;
 }
 
-/// The nest with whole reduced columns that the model finds fastest: of every depth of contraction the most rows that
-/// fit, with operands buffered once or twice.
+/// The nest with full reduced columns that the model finds fastest: for each depth of the contraction the most rows
+/// that fit, with one or two buffers per operand.
 mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) const {
   mapping::Nest best;
   double least = 0;
@@ -209,7 +208,7 @@ mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) con
   const auto ones = [](const std::vector<std::int64_t>& tiles) {
     return std::all_of(tiles.begin(), tiles.end(), [](std::int64_t tile) { return tile == 1; });
   };
-  constexpr int most = 40;  // halvings
+  constexpr int most = 40;  // limit on halvings
   for (int depth : {2, 1})
     for (int k = 0; k < most; ++k) {
       const std::vector<std::int64_t> deep = halved(problem_.k_dims, k);
@@ -234,14 +233,14 @@ mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) con
   return best;
 }
 
-/// A reduction in the epilogue combines whole rows: its columns must lie in one tile. Where another pass over the
-/// stored result is estimated to cost less than such tiles, or none fits, the kernel is rejected, and its parts run one
-/// by one.
+/// A reduction in the epilogue needs full rows: its columns must be in one tile. If no such tile fits, or a separate
+/// pass over the stored result is estimated to be faster, the kernel is rejected, and its parts become separate
+/// kernels.
 void ProductLowering::keep_reduced_columns_whole() {
   refusal_.clear();
   refused_by_price_ = false;
   if (reduced_result_dims().empty()) return;
-  if (context_.options.mappings.count(anchor_.name)) {  // as given, but for the columns
+  if (context_.options.mappings.count(anchor_.name)) {  // the given nest, with full columns
     for (int dim : reduced_result_dims())
       nest_.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
     for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
@@ -257,7 +256,7 @@ void ProductLowering::keep_reduced_columns_whole() {
     refusal_ = "no tile of whole rows fits the scratchpad";
     return;
   }
-  mapping::Problem apart = problem_;  // its sums are stored as they are
+  mapping::Problem apart = problem_;  // the product alone, which stores its sums
   apart.outputs.clear();
   apart.epilogue_functions = 0;
   const mapping::Cost stored = mapping::CostModel(apart, context_.machine).price(nest_), fused = model.price(whole);
@@ -271,10 +270,10 @@ void ProductLowering::keep_reduced_columns_whole() {
   nest_ = std::move(whole);
 }
 
-/// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
+/// Throws CannotRun if arrays, DMA and other units need more queue names than a program has.
 void ProductLowering::check_queues() const {
   const auto& dma = context_.machine.core.dma;
-  constexpr std::int64_t units = 4;  // vector, cross_lane, send, and one to spare
+  constexpr std::int64_t units = 4;  // vector, cross_lane, send, and one spare
   const std::int64_t others = dma.load_queues + dma.store_queues + units, most = program::most_queues;
   if (unit_.grid.used() + others > most)
     throw CannotRun(anchor_, Lack::queues,
@@ -285,7 +284,7 @@ void ProductLowering::check_queues() const {
                      {}});
 }
 
-/// A window's sum is complete once every loop of the contraction is in its last trip.
+/// Finishes a window when every loop of the contraction is in its last trip.
 void ProductLowering::finish_window(program::Block& block) {
   Expr last = 1;
   for (int dim : nest_.order)
@@ -313,7 +312,7 @@ program::Block ProductLowering::level(std::size_t depth) {
   } else {
     const int dim = nest_.order[depth];
     program::Block inner = level(depth + 1);
-    if (ragged() && dim == ragged_group) {  // nothing is fetched for a group without rows
+    if (ragged() && dim == ragged_group) {  // a group without rows loads nothing
       program::If some{less(Expr(0), row_count()), std::move(inner), {}};
       inner.clear();
       inner.push_back(on("", std::move(some)));

@@ -17,18 +17,18 @@ namespace tilesim::lower {
 /// The mapping problem of a kernel's anchor.
 mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 
-/// Stored values that computing `pending` from the kernel's operations reads, without its anchor.
+/// Stored values from which the kernel's operations, without its anchor, compute `pending`.
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
-/// A value that the vector unit reads in a product kernel, and the axes of an operand (0, 1) or the result (2) that its
-/// axes correspond to.
+/// A value that the vector unit reads in a product kernel. `axis_of`: per axis of the value, the axis of the operand
+/// (`of` 0, 1) or the result (`of` 2).
 struct LeafSource {
   ValueId value = no_value;
   std::size_t of = 2;
   std::vector<int> axis_of;
-  int bias_of = -1;  ///< the product whose bias it is; -1: operand of an operation
+  int bias_of = -1;  ///< the product whose bias it is; -1: operand of a fused operation
 };
-/// In the order of the kernel; `sums`: the accumulation type of its products.
+/// Sources of the leaves, in kernel order; `sums`: the accumulation type of the products.
 std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kernel, DType sums);
 bool has_bias(const Op& anchor);
 /// The axes of a value in memory order, minor first: those of its tensor; for a view the axes that move along them,
@@ -36,9 +36,9 @@ bool has_bias(const Op& anchor);
 std::vector<int> layout_of(const Context& context, ValueId value);
 /// Whether the sums are stored without an epilogue.
 bool stores_sums(const Context& context, const Kernel& kernel, DType sums);
-/// Adds a dim for several products of a kernel, which separates their second operands and results.
+/// Adds a dim to the problem that enumerates the kernel's products, with their second operands and results.
 void add_siblings(mapping::Problem& problem, std::int64_t products);
-/// Why products of a kernel cannot share a tile loop; empty if they can.
+/// The reason why products of a kernel cannot share a tile loop; empty if they can.
 std::string why_no_siblings(const Context& context, const Kernel& kernel);
 /// The epilogue reduction that produces a value, or null.
 const Op* reduction_of(const Context& context, const Kernel& kernel, ValueId value);
@@ -48,9 +48,9 @@ void add_vector_parts(mapping::Problem& problem, const Context& context, const K
 /// Search effort: `rough` when nests are only compared to choose between splits of a kernel.
 enum class Effort : std::uint8_t { rough, full };
 
-/// The nest to use: from the table, from the machine's lowering profile (mapping "profile"), or by the named rule. A
-/// grouped convolution goes to the vector unit (problem.on_vector) if the estimate is faster. `machine`: with the
-/// bandwidth of one of the working cores.
+/// The nest to use: given, from the machine's lowering profile (mapping "profile"), or by the named rule. A grouped
+/// convolution uses the vector unit (problem.on_vector) if the estimate is faster. `machine`: with the bandwidth of one
+/// of the working cores.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                            const Share& machine, Effort effort = Effort::full);
 /// The nest of one rule, by default `mapping_rule`; equal problems of a program are solved once.
@@ -59,12 +59,12 @@ mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& probl
 
 constexpr int ragged_group = 0, ragged_row = 1, ragged_column = 2, ragged_depth = 3;  ///< dims of ragged_contract
 
-/// Throws Unsupported naming the operation if the machine has no array, or if its arrays do not multiply this type.
+/// Throws Unsupported naming the operation if the machine's arrays do not multiply this type.
 void require_array(const Context& context, const Op& op, DType dtype);
 
-/// ragged_contract as one product per group with the typical number of rows; the rows of a group are data.
+/// ragged_contract as one product per group with the typical number of rows; the actual number is data.
 mapping::Problem ragged_problem(const Context& context, const Kernel& kernel);
-/// A nest with groups outermost and the contraction innermost: the rows of a group are known only group by group.
+/// A nest with groups outermost and the contraction innermost: rows are known per group only.
 mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem,
                           const Share& machine);
 
@@ -78,7 +78,7 @@ struct Division {
   std::shared_ptr<const Share> seen;
   mapping::Nest nest;
   Domain domain;
-  std::string refusal;  ///< why the kernel is not fused; empty if it is
+  std::string refusal;  ///< reason why the kernel is not fused; empty if it is
   bool by_price = false, siblings = false;
 };
 
@@ -92,7 +92,7 @@ struct ProductPart { std::int64_t along = 0, extent = -1; };
 class ProductLowering {
  public:
   ProductLowering(Context& context, const Kernel& kernel, const ProductPart& part = {});
-  /// Why the kernel is not fused; empty if it is.
+  /// The reason why the kernel is not fused; empty if it is.
   const std::string& refusal() const { return refusal_; }
   bool refused_by_price() const { return refused_by_price_; }
   bool refuses_siblings() const { return refuses_siblings_; }
@@ -110,7 +110,7 @@ class ProductLowering {
     ValueId value = no_value;
     std::string slot;
     std::vector<std::int64_t> slot_strides;
-    std::vector<int> axis_of;  ///< for each of its axes, the axis of the result (or operand)
+    std::vector<int> axis_of;  ///< per axis of the leaf: axis of the result (or operand)
   };
   /// A value that the epilogue stores.
   struct Output {
@@ -118,7 +118,7 @@ class ProductLowering {
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per result axis; 0 along reduced ones
     std::vector<int> reduce;                 ///< result axes
-    const Op* reduced_by = nullptr;          ///< the epilogue reduction that makes it, if any
+    const Op* reduced_by = nullptr;          ///< the epilogue reduction that computes it, or null
   };
 
   // slots.cpp
@@ -139,7 +139,7 @@ class ProductLowering {
   struct Stay { bool first = false, inner = false; };
   struct Taken {
     double between = 0, ends = 0, alone = 0, bytes = 0;
-    std::string refusal = {};  ///< why it should not compute its operand
+    std::string refusal = {};  ///< reason why a product should not compute its operand
   };
   std::set<ValueId> inner_values(const Kernel::SiblingProduct& part) const;
   Stay staying() const;
@@ -151,7 +151,7 @@ class ProductLowering {
                                               const std::vector<Expr>& extent) const;
 
   // product.cpp
-  struct Computed { double all = 0, repeated = 0; };  ///< cycles: total; of repeated tiles
+  struct Computed { double all = 0, repeated = 0; };  ///< cycles: of all tiles; of repeated tiles
   Computed computed_operands(mapping::CostModel& model) const;
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
@@ -160,15 +160,15 @@ class ProductLowering {
   void search_division();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
-  bool same_trips(const CoreSplit::DimSplit& part) const;  ///< whether all parts have as many trips
+  bool same_trips(const CoreSplit::DimSplit& part) const;  ///< whether all parts have the same number of trips
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;
-  Expr trips_here(int dim) const;  ///< trips of this core
+  Expr trips_here(int dim) const;  ///< number of trips on this core
   Expr own_extent(int dim) const;  ///< extent of this core's part
   Expr start(int dim) const;
   Expr extent(int dim) const;
-  Expr tile_start(int dim) const;  ///< start and extent of the whole tile
+  Expr tile_start(int dim) const;  ///< start and extent of the full tile
   Expr tile_extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
@@ -265,37 +265,37 @@ class ProductLowering {
   std::vector<Expr> result_start() const;
   std::vector<Expr> result_extent() const;
   std::string load_queue(int index) const;
-  /// Queues that multiply: one per array, or that of the vector unit.
+  /// Queues of the multiplying units: one per array, or the vector unit's queue.
   std::vector<std::string> mma_queues() const;
 
   Context& context_;
   const Kernel& kernel_;
   const Op& anchor_;
   mapping::Problem problem_;      ///< problem of one core's part
-  std::int64_t load_queues_ = 1;  ///< queues that load its operands
+  std::int64_t load_queues_ = 1;  ///< queues that load operands
   CoreSplit split_;
   std::string refusal_;
   bool refused_by_price_ = false, refuses_siblings_ = false;
-  std::shared_ptr<const Share> seen_;  ///< with each working core's bandwidth; null: the context's
+  std::shared_ptr<const Share> seen_;  ///< machine with the bandwidth of one working core; null: the context's
   mapping::Nest nest_;
   mapping::KernelPlan plan_;
   Domain domain_;
   program::Scope scope_;
   Operand operands_[2];
-  std::int64_t leader_[2] = {-1, -1};  ///< of the cores that fetch an operand in turn, the current one
+  std::int64_t leader_[2] = {-1, -1};  ///< current leader of the cores that fetch an operand in turn
   std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;
   std::vector<Output> outputs_;
   std::map<int, int> bias_leaf_;                   ///< by product: index of its bias in epilogue_leaves_
   std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
   std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
-  std::vector<int> result_dim_;                    ///< domain dim of each result axis
+  std::vector<int> result_dim_;                    ///< domain dim of each result axis, or -1
   mapping::TileWork unit_;                         ///< unit work of one tile
   bool direct_ = false;                            ///< stored straight from the accumulator
-  std::set<int> at_piece_;                         ///< split dims whose starts and extents are those of a piece
+  std::set<int> at_piece_;                         ///< split dims that refer to the current piece
   ZeroTiles zeros_;                                ///< skipped tiles of an operand
-  int zero_depth_ = -1, zero_across_ = -1;         ///< its contracted and uncontracted dims
-  bool columns_of_zeros_ = false;                  ///< some sums have no products
-  std::string counts_, offsets_;                   ///< ragged: tensors of rows per group and of rows before it
+  int zero_depth_ = -1, zero_across_ = -1;         ///< the contracted and the other dim of that operand
+  bool columns_of_zeros_ = false;                  ///< some sums have no nonzero tiles
+  std::string counts_, offsets_;                   ///< ragged: tensors with the number of rows per group and before it
 };
 
 }  // namespace tilesim::lower

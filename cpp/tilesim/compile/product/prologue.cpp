@@ -1,4 +1,4 @@
-// Whether an operand is better computed tile by tile than stored by a kernel before the product.
+// Decides whether to compute an operand tile by tile or to store it by a kernel before the product.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Cycles from a request to its answer: what a kernel waits for before it begins.
+/// Cycles from a request to its answer: the wait before a kernel starts.
 double round_trip(const Share& machine) {
   const auto hertz = static_cast<double>(machine.core.clock.hertz);
   return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
@@ -19,8 +19,7 @@ double round_trip(const Share& machine) {
          static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
 }
 
-/// Axes minor first, as a temporary of this shape would lie: in layout tiles with the least padding; its own order
-/// where none is denser.
+/// Axes minor first of a temporary of this shape: the layout with the least padding; empty if none is denser.
 std::vector<int> densest_prologue_order(const Shape& shape, const Shape& tile) {
   const auto rank = static_cast<int>(shape.size());
   if (tile.size() != 2 || rank < 2) return {};
@@ -41,7 +40,7 @@ std::vector<int> densest_prologue_order(const Shape& shape, const Shape& tile) {
 
 }  // namespace
 
-/// Cycles of the vector unit for the tiles of operands that it computes.
+/// Cycles of the vector unit to compute operand tiles.
 ProductLowering::Computed ProductLowering::computed_operands(mapping::CostModel& model) const {
   const mapping::OwnDims own = mapping::own_dims(problem_);
   const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
@@ -56,8 +55,8 @@ ProductLowering::Computed ProductLowering::computed_operands(mapping::CostModel&
   return cycles;
 }
 
-/// Computing an operand tile by tile must cost less time, and bytes that nothing waits for, than a kernel that stores
-/// it before, or than that kernel's stores.
+/// Rejects the prologue unless it is estimated to be faster, hidden memory time included, than a separate kernel that
+/// stores the operand, or than that kernel's stores if the kernel remains.
 void ProductLowering::keep_prologue_worth() {
   if ((!problem_.computed[0] && !problem_.computed[1]) || !refusal_.empty()) return;
   if (context_.options.mappings.count(anchor_.name) || context_.machine.whole.lowering.fusion) return;
@@ -79,8 +78,8 @@ void ProductLowering::keep_prologue_worth() {
   const VectorSpec& unit = machine.core.vector;
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  // An operand that fits the scratchpads beside tiles stays there until the product reads it. One core has it at hand;
-  // of several, each asks others for it, which takes about as long as memory does.
+  // An operand that fits the scratchpads beside tiles stays there until the product reads it. A single core reads it
+  // directly; several cores read it from each other, which takes about as long as memory does.
   constexpr double room_part = 0.75;
   const bool stays = context_.options.residency == "auto" &&
                      operand_bytes <= room_part * cores * static_cast<double>(machine.core.scratchpad.bytes);
@@ -93,7 +92,7 @@ void ProductLowering::keep_prologue_worth() {
   const auto price = [](const mapping::Cost& cost, double cycles) {
     return cycles + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
-  for (std::size_t operand = 0; operand < 2 && at_hand; ++operand)  // nothing is loaded for it
+  for (std::size_t operand = 0; operand < 2 && at_hand; ++operand)  // a value on chip is not loaded
     apart.computed[operand] = problem_.computed[operand];
   mapping::CostModel model(problem_, machine), model_apart(apart, machine);
   const mapping::Cost together = model.price(nest_), alone = model_apart.price(nest);
@@ -102,8 +101,7 @@ void ProductLowering::keep_prologue_worth() {
   const double walked = model.steps(nest_, most_steps), walked_apart = model_apart.steps(nest, most_steps);
   const bool walks = std::isfinite(walked) && std::isfinite(walked_apart);
   const double stored = price(alone, walks ? walked_apart : alone.soft);
-  // Tiles that are computed again stand in the way of finished tiles, which the same unit takes in turn, and of a
-  // product on that unit: nothing hides them.
+  // Computing tiles, finishing tiles and products on the vector unit share one unit: they do not hide each other.
   const double unhidden = (problem_.on_vector ? together.compute : 0) + together.epilogue + computed.all;
   const double fused = std::max(price(together, walks ? walked : together.soft + computed.repeated), unhidden);
   if (fused <= stored + pass) return;

@@ -32,14 +32,14 @@ RaggedExtents extents_of(const Context& context, const Op& op) {
   return {b[0], a[0], context.value(op.results[0]).type.shape[1], a[1]};
 }
 
-/// Groups that have rows, and rows of each, when the rows are spread evenly. Two for a single row: the kernel has a
-/// loop over groups wherever there are several, since data says which one has it.
+/// Number of nonempty groups, and rows per group, if rows are spread evenly. A single row counts two groups: data
+/// selects its group, so the kernel loops over the groups.
 std::pair<std::int64_t, std::int64_t> even(const RaggedExtents& e) {
   const std::int64_t groups = std::max<std::int64_t>(1, std::min(e.groups, std::max<std::int64_t>(2, e.rows)));
   return {groups, ceil_div(e.rows, groups)};
 }
 
-/// `apart`: rows of neighbouring groups lie so far apart in a and in the result; 0: wherever data says.
+/// `apart`: distance in rows of adjacent groups in a and in the result; 0: data determines it.
 Domain ragged_domain(const Op& op, std::int64_t groups, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                      std::int64_t apart) {
   Domain domain;
@@ -92,17 +92,17 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
 
 namespace {
 
-/// The nest as the kernel runs it: one group after the other, one tile of sums.
+/// Adapts the nest to the kernel's order: groups outermost, one tile of sums.
 mapping::Nest group_by_group(const Share& machine, const mapping::Problem& problem, mapping::Nest nest) {
   nest.tiles[ragged_group] = 1;
-  nest.sub.clear();  // how many rows there are to cut only data know
+  nest.sub.clear();  // the number of rows to split is data
   const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
-  // A group with more rows than is typical still reads its matrix once.
+  // A group with more rows than typical must still read its matrix once.
   const bool columns_first =
       place(ragged_column) < place(ragged_row) || nest.tiles[ragged_row] >= problem.domain.extents[ragged_row];
   nest.order = {ragged_group, ragged_column, ragged_row, ragged_depth};
   if (!columns_first) std::swap(nest.order[1], nest.order[2]);
-  // Another order holds no more than one tile of sums; what a search gave may have had none of the rows' loops.
+  // Shrinks tiles until the nest is legal: other orders may have held fewer sums.
   for (int step = 0; step < 64 && !mapping::legal(problem, nest, machine).legal; ++step) {
     std::int64_t& tile = nest.tiles[nest.tiles[ragged_row] > 1 ? ragged_row : ragged_column];
     tile = std::max<std::int64_t>(1, ceil_div(tile, 2));
@@ -112,14 +112,14 @@ mapping::Nest group_by_group(const Share& machine, const mapping::Problem& probl
 
 }  // namespace
 
-/// A search prefers nests for what this kernel does not do (tiles of several groups, other orders): from the best of
-/// them and from the heuristic's, steps to neighbours that are faster as the kernel runs them.
+/// Searches may choose nests that the kernel does not support (tiles of several groups, other orders): from the best
+/// nests and the heuristic's, moves to adjacent nests that are faster in this kernel's order.
 mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem,
                           const Share& machine) {
   constexpr int most_rounds = 8;
   constexpr std::int64_t most_steps = 3000;
   require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
-  // What a chip's own compiler makes of ragged products no profile says.
+  // Profiles do not cover ragged products.
   const std::string rule = mapping_rule(context) == "profile" ? "cost" : mapping_rule(context);
   const mapping::Nest chosen =
       group_by_group(machine, problem, nest_by_rule(context, problem, machine, Effort::full, rule));
@@ -156,10 +156,10 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
   return best;
 }
 
-/// From the problem's typical rows to those that data gives.
+/// Replaces the typical rows of the problem by rows that data determines.
 void ProductLowering::prepare_ragged() {
   const RaggedExtents e = extents_of(context_, anchor_);
-  Divided divided = split_along(context_, problem_, ragged_column);  // each core takes columns of all groups
+  Divided divided = split_along(context_, problem_, ragged_column);  // each core computes some columns of all groups
   split_ = std::move(divided.split);
   seen_ = std::make_shared<const Share>(divided.seen);
   nest_ = ragged_nest(context_, kernel_, problem_, *seen_);
@@ -193,7 +193,7 @@ Expr ProductLowering::first_row() const {
   return Expr::read(offsets_, {domain_.extents[ragged_group] > 1 ? Expr::symbol("i_g") : Expr(0)});
 }
 
-/// Rows per group and before each group, from the group sizes.
+/// The step that computes the rows per group and the rows before each group from the group sizes.
 program::Scope ProductLowering::ragged_offsets() {
   const Placement& sizes = context_.placements[at(anchor_.operands[2])];
   const std::int64_t groups = domain_.extents[ragged_group];
@@ -230,7 +230,7 @@ program::Scope ProductLowering::ragged_offsets() {
                       std::move(body));
 }
 
-/// Rows beyond the groups are zeros.
+/// The step that stores zeros to the rows after the last group.
 program::Scope ProductLowering::ragged_rest() {
   const Placement& y = context_.placements[at(anchor_.results[0])];
   const std::int64_t columns = extents_of(context_, anchor_).columns, all = domain_.extents[ragged_row];
@@ -257,11 +257,11 @@ program::Scope ProductLowering::ragged_rest() {
                       {loop("i_m", ceil_div(Expr(all) - rows, height), std::move(body))});
 }
 
-/// The kernel in three steps.
+/// Combines the kernel's three steps.
 void ProductLowering::add_ragged_steps() {
   program::Scope product;
   product.operation = scope_.operation;
-  product.barrier = true;  // the walker reads what the first step has stored
+  product.barrier = true;  // its expressions read tensors that the first step stores
   product.slots = std::move(scope_.slots);
   product.body = std::move(scope_.body);
   scope_.slots.clear();

@@ -1,5 +1,5 @@
-// Computes several products of the same first operand as one: a separate dim, which no tile splits, holds the second
-// operands and sums. One compute finishes the tile, and may combine their results.
+// Computes several products of the same first operand as one: a separate dim, which no tile splits, enumerates the
+// second operands and sums. One compute finishes the tile, and may combine the products' results.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,7 @@ void add_siblings(mapping::Problem& problem, std::int64_t products) {
     for (int& own : order) ++own;
     if (!order.empty()) order.push_back(0);
   }
-  problem.burst_bytes[1] = 0;  // one operand ends, and the next begins elsewhere
+  problem.burst_bytes[1] = 0;  // second operands are not contiguous with each other
   problem.n_dims.insert(problem.n_dims.begin(), dim);
 }
 
@@ -43,7 +43,7 @@ std::string why_no_siblings(const Context& context, const Kernel& kernel) {
   return {};
 }
 
-/// Values that only the ends of other products read.
+/// Values of a product's epilogue that only epilogues of other products read.
 std::set<ValueId> ProductLowering::inner_values(const Kernel::SiblingProduct& part) const {
   std::set<ValueId> read, inner;
   for (int i : kernel_.ops)
@@ -56,10 +56,10 @@ std::set<ValueId> ProductLowering::inner_values(const Kernel::SiblingProduct& pa
   return inner;
 }
 
-/// Whether values between kernels would stay in the scratchpad were the products separate kernels: the first
-/// operand, and what they make.
+/// Whether the first operand, and the values between kernels, would stay in the scratchpad if the products were
+/// separate kernels.
 ProductLowering::Stay ProductLowering::staying() const {
-  constexpr double values_part = 0.75;  // of the scratchpad: tiles have the rest
+  constexpr double values_part = 0.75;  // share of the scratchpad; tiles have the rest
   if (context_.options.residency != "auto" || context_.machine.core.count > 1) return {};
   const auto bytes = [&](ValueId value) {
     const TensorType& type = context_.value(value).type;
@@ -77,8 +77,8 @@ ProductLowering::Stay ProductLowering::staying() const {
   return {!given && context_.placed(first) && bytes(first) + made <= room, inner > 0 && inner <= room};
 }
 
-/// Estimated cycles of the kernel between others, whose computes hide its first loads and last stores; of these; and by
-/// walking its tiles, alone; with a part of those of bytes that nothing waits for.
+/// Estimated cycles of the kernel: between others that hide its first loads and last stores; of these; standalone, by
+/// walking its tiles. Includes a share of hidden memory time. Also bytes moved.
 ProductLowering::Taken ProductLowering::taken(double kept_bytes) const {
   const Share& machine = seen_ ? *seen_ : context_.machine;
   mapping::CostModel model(problem_, machine);
@@ -89,16 +89,16 @@ ProductLowering::Taken ProductLowering::taken(double kept_bytes) const {
   const double memory = cost.memory * std::max(0.0, 1 - kept_bytes / moved);
   const double units = std::max(cost.compute, cost.epilogue);
   const double ends = std::max(0.0, cost.flat - launch - std::max(units, cost.memory));
-  const double rings = cost.bound > cost.flat ? cost.bound - launch : 0;  // tiles that wait for a buffer
+  const double rings = cost.bound > cost.flat ? cost.bound - launch : 0;  // waits of tiles for buffers
   const double fewer = cost.memory > units ? cost.memory - memory : 0;
   double between = std::max({units, memory, rings - fewer});
-  if (problem_.cores > 1) between = std::max(between, whole - launch - ends - fewer);  // each waits for the slowest
+  if (problem_.cores > 1) between = std::max(between, whole - launch - ends - fewer);  // waits for the slowest core
   const double paid = launch + (memory < units ? mapping::price_of_memory * memory : 0);
   return {between + paid, ends, std::max(between + ends, whole - launch - fewer) + paid,
           static_cast<double>(problem_.cores) * std::max(0.0, moved - kept_bytes)};
 }
 
-/// Of a kernel of one of the products, with what it would store for the others.
+/// The same for a separate kernel of one product, which stores the values that other products read.
 ProductLowering::Taken ProductLowering::taken_by(const Kernel::SiblingProduct& part, Stay stay) const {
   Context apart = context_;
   Kernel alone;
@@ -111,7 +111,7 @@ ProductLowering::Taken ProductLowering::taken_by(const Kernel::SiblingProduct& p
   for (int i : kernel_.ops) {
     const bool elsewhere = std::ranges::any_of(
         kernel_.parts, [&](const Kernel::SiblingProduct& other) { return std::ranges::count(other.ops, i) > 0; });
-    if (own.count(i) || !elsewhere) alone.ops.push_back(i);  // its own, and what computes the first operand
+    if (own.count(i) || !elsewhere) alone.ops.push_back(i);  // operations of the part, and of the first operand
   }
   for (int i : part.ops)
     if (const ValueId value = context_.function.ops[at(i)].results[0];
@@ -123,7 +123,7 @@ ProductLowering::Taken ProductLowering::taken_by(const Kernel::SiblingProduct& p
         for (int i : part.ops)
           if (std::ranges::count(context_.function.ops[at(i)].operands, value) > 0) inner.insert(value);
   double kept = 0;
-  for (ValueId value : inner) {  // would have a tensor
+  for (ValueId value : inner) {  // the value would have a tensor
     const TensorType& type = context_.value(value).type;
     Placement& placement = apart.placements[at(value)];
     placement.tensor = "(apart)";
@@ -138,13 +138,13 @@ ProductLowering::Taken ProductLowering::taken_by(const Kernel::SiblingProduct& p
   return found;
 }
 
-/// Moved of the first operand.
+/// Bytes of the first operand that the kernel moves.
 double ProductLowering::first_bytes() const {
   return static_cast<double>(mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).price(nest_).bytes[0]);
 }
 
-/// One kernel of all must move fewer bytes than one of each, and take no longer; less time by more than estimates tell
-/// apart where these are not far fewer.
+/// Rejects siblings unless one kernel moves fewer bytes than separate kernels and is not slower; if it saves few bytes,
+/// it must be faster by more than the estimate's resolution.
 void ProductLowering::keep_siblings_worth() {
   constexpr double told_apart = 0.01, far_fewer = 0.95;
   if (kernel_.parts.empty() || !refusal_.empty()) return;
@@ -155,7 +155,7 @@ void ProductLowering::keep_siblings_worth() {
   double apart = 0, ends = 0, bytes = 0;
   for (const Kernel::SiblingProduct& part : kernel_.parts) {
     const Taken one = taken_by(part, stay);
-    if (!one.refusal.empty()) {  // what no kernel computes is stored for all
+    if (!one.refusal.empty()) {  // a value that no kernel can recompute is stored for all
       refusal_ = one.refusal;
       refused_by_price_ = true;
       return;
@@ -176,14 +176,14 @@ void ProductLowering::keep_siblings_worth() {
              text(longest, bytes) + " in separate kernels";
 }
 
-/// Whether one kernel would save nothing: the operand stays on the chip, and no product's end reads another's result.
+/// Whether one kernel would save nothing: the operand stays on chip, and no epilogue reads another product's result.
 bool ProductLowering::saves_nothing() const {
   if (context_.options.mappings.count(anchor_.name) || !staying().first) return false;
   return std::ranges::all_of(kernel_.parts,
                              [&](const Kernel::SiblingProduct& part) { return inner_values(part).empty(); });
 }
 
-/// Of a tile of an operand, or of each product's where they lie side by side.
+/// Transfers of an operand's tile; one per product for second operands of siblings.
 std::vector<program::Transfer> ProductLowering::transfers_of(int index, const std::vector<Expr>& start,
                                                              const std::vector<Expr>& extent) const {
   const Operand& operand = operands_[index];
@@ -201,17 +201,17 @@ std::vector<program::Transfer> ProductLowering::transfers_of(int index, const st
   return transfers;
 }
 
-/// Without the axis along which several products' results lie.
+/// Axes of the result without the dim of siblings.
 std::span<const AxisAccess> ProductLowering::finished_axes() const {
   return std::span(domain_.results[0].axes).subspan(kernel_.parts.empty() ? 0 : 1);
 }
 
-/// Steps between sums of one product.
+/// Strides of one product's sums.
 std::vector<std::int64_t> ProductLowering::finished_strides() const {
   return {accumulator_strides_.begin() + (kernel_.parts.empty() ? 0 : 1), accumulator_strides_.end()};
 }
 
-/// Where the sums of a product begin, of the window and the piece at hand.
+/// Offset of a product's sums for the current window and piece.
 Expr ProductLowering::sums_offset(std::size_t product) const {
   const Expr before = kernel_.parts.empty() ? 0 : static_cast<std::int64_t>(product) * accumulator_strides_[0];
   return window_offset() + piece_offset(domain_.results[0], accumulator_strides_) + before;

@@ -55,7 +55,7 @@ void ProductLowering::make_leaf(const LeafSource& source, const Shape& extents) 
   leaves.push_back(std::move(leaf));
 }
 
-/// As the mapping problem has them.
+/// Adds the leaves in the order of the mapping problem.
 void ProductLowering::make_leaves() {
   const std::vector<LeafSource> sources = leaf_sources(context_, kernel_, problem_.dtypes[2]);
   require(sources.size() == plan_.leaves.size(), "a product's leaves differ from those of its mapping problem");

@@ -18,10 +18,10 @@ using program::MatrixForm;
 
 namespace {
 
-/// Neighbouring cores of one sort.
+/// Adjacent cores of one type.
 struct CoreRange { std::int64_t first = 0, count = 0; };
 
-/// The cores that multiply sparse operands, and those of the first sort that does not.
+/// The cores that multiply sparse operands, and those of the first type that does not.
 struct SparseCores {
   CoreRange sparse, dense;
   std::size_t dense_sort = 0;
@@ -47,7 +47,7 @@ SparseCores sparse_cores(const Share& machine) {
   return found;
 }
 
-/// The block on these cores alone, in which they are numbered from 0.
+/// The block on these cores only, with core numbers from 0.
 Block on_cores(const CoreRange& range, Block block) {
   const Expr core = Expr::symbol("core");
   if (range.first > 0) substitute(block, {{"core", core - Expr(range.first)}});
@@ -78,7 +78,7 @@ class SparseLowering {
     for (std::size_t d = 0; d < 3; ++d) trips_[d] = ceil_div(extents_[d] - base_[d], plan.tiles[d]);
   }
 
-  /// Whether the plan is one for this operation as it is now.
+  /// Whether the plan has the operation's number of tiles.
   bool fits() const {
     const Shape wanted{trips_[0], trips_[1], trips_[2]};
     return weight("cycles").type.shape == wanted;
@@ -140,7 +140,7 @@ class SparseLowering {
     scope_.slots.push_back(std::move(slot));
   }
 
-  /// The most that one tile has of an array, whose places are told by another one.
+  /// The largest number of elements of one tile in a stored array; `places`: the array with each tile's start.
   std::int64_t most_of(const std::string& places) const {
     const Weight& starts = weight(places);
     const auto* from = starts.data.as<std::int32_t>();
@@ -178,7 +178,7 @@ class SparseLowering {
     add_slot("y", stored, plan_.tiles[0] * plan_.tiles[1], {"store0"});
   }
 
-  /// Start and extent of the tile at hand along m, n or k.
+  /// Start and extent of the current tile along m, n or k.
   Expr start(std::size_t dim) const { return Expr(base_[dim]) + tile_number(dim) * Expr(plan_.tiles[dim]); }
   Expr tile_number(std::size_t dim) const {
     return dim == 0 ? row_ : dim == 1 ? column_ : trips_[2] > 1 ? Expr::symbol("i_k") : Expr(0);
@@ -188,7 +188,7 @@ class SparseLowering {
     return own % tile == 0 ? Expr(tile) : min(Expr(tile), Expr(extents_[dim]) - start(dim));
   }
 
-  /// Puts what a tile has of a stored array into its slot; its views are those of the compute.
+  /// Loads a tile's elements of a stored array into its slot and returns the view for the compute.
   program::View fetch_part(const std::string& slot, const std::string& array, const std::string& places,
                            const Expr& tile, const std::string& queue, Block& block) {
     const Expr first = Expr::read(named(places), {tile}), count = Expr::read(named(places), {tile + Expr(1)}) - first;
@@ -235,7 +235,7 @@ class SparseLowering {
     return {{stem, 0, 0, {{extent(down), wide}, {extent(along), 1}}}};
   }
 
-  /// One step of the contraction.
+  /// Statements of one step of the contraction.
   Block step() {
     Block block;
     fetched_.clear();
@@ -280,7 +280,7 @@ class SparseLowering {
     return block;
   }
 
-  /// Sums, rounded to the type of the result.
+  /// Rounds the sums to the type of the result.
   void round(Block& block) const {
     program::VectorOp compute;
     compute.extents = {extent(0), extent(1)};
@@ -302,17 +302,17 @@ class SparseLowering {
   const SparsePlan& plan_;
   CoreRange cores_;
   mapping::Problem problem_;
-  std::size_t contracted_[2] = {1, 0};   ///< axis of each operand
-  std::int64_t extents_[3] = {0, 0, 0};  ///< of m, n, k, in all
-  std::array<std::int64_t, 3> base_{};   ///< where the sparse cores' part begins
+  std::size_t contracted_[2] = {1, 0};   ///< contracted axis of each operand
+  std::int64_t extents_[3] = {0, 0, 0};  ///< full extents of m, n, k
+  std::array<std::int64_t, 3> base_{};   ///< start of the sparse cores' part
   std::int64_t trips_[3] = {1, 1, 1};
-  Expr row_ = 0, column_ = 0;  ///< of the tile at hand among those of the result
+  Expr row_ = 0, column_ = 0;  ///< numbers of the current result tile
   bool direct_ = false;
   std::vector<std::string> fetched_;
   program::Scope scope_;
 };
 
-/// The rows or columns before the sparse cores' part, on those with dense arrays.
+/// Lowers the rows or columns before the sparse cores' part for the cores with dense arrays.
 std::variant<program::Scope, Refusal> dense_part(Context& context, const Kernel& kernel, const SparsePlan& plan,
                                                  const SparseCores& cores) {
   Share dense = context.machine.of_sort(cores.dense_sort);

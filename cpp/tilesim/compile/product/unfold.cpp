@@ -4,13 +4,13 @@
 
 namespace tilesim::lower {
 
-/// Queues that read an operand's tiles as they arrive.
+/// Queues that read an operand's loaded tiles.
 std::vector<std::string> ProductLowering::readers(int index) const {
   if (index == 0 && nest_.unfold > 0) return {"cross_lane"};
   return mma_queues();
 }
 
-/// A tile of the operand is on its way: who reads it waits.
+/// Makes the readers wait for a tile that is being loaded.
 void ProductLowering::emit_arrived(int index, program::Block& block) {
   const std::string& slot = operands_[index].slot;
   for (const std::string& unit : readers(index)) block.push_back(on(unit, program::Wait{slot, 0, {}, 0, 1}));

@@ -8,7 +8,7 @@ namespace tilesim::lower {
 
 using program::Block;
 
-/// c (+)= sum of a * b over the contraction dims. Inner ones are reduced within a compute, outer ones by a loop.
+/// c (+)= sum of a * b over the contraction dims: inner dims are reduced within a compute, outer dims by a loop.
 void ProductLowering::emit_on_vector(Block& block) {
   std::vector<int> dims = problem_.batch_dims;
   dims.insert(dims.end(), problem_.m_dims.begin(), problem_.m_dims.end());

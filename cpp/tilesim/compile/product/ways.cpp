@@ -9,7 +9,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Whether the dim shares an axis of the result with one that takes longer steps: what lies between belongs to several
+/// Whether the dim shares an axis of the result with a dim of longer steps: a range of the axis then spans several
 /// parts.
 bool lies_inside(const mapping::Problem& problem, int dim) {
   for (const AxisAccess& axis : problem.domain.results[0].axes)
@@ -56,7 +56,7 @@ std::vector<CutChoice> cut_choices(const Context& context, const mapping::Proble
         continue;
       const std::int64_t together = moved_together(problem, context.machine.layout.tile, dim);
       result.push_back({dim, extent, std::max(dim == dims.back() ? innermost : 1, together)});
-      // Ragged in the array, but for more cores: where the memory or the network limits them, these have more of it.
+      // Also parts that leave array columns idle: more cores have more memory and network bandwidth.
       if (result.back().granule > together) result.push_back({dim, extent, together});
     }
   };
@@ -68,7 +68,7 @@ std::vector<CutChoice> cut_choices(const Context& context, const mapping::Proble
 
 namespace {
 
-/// The dim cut in proportion to the cores' speeds.
+/// Splits the dim in proportion to the cores' speeds.
 CoreSplit::DimSplit weighted_part(const CutChoice& choice, const Share& machine, const std::vector<double>& speeds) {
   CoreSplit::DimSplit part{choice.dim, 0, 0, choice.extent};
   double all = 0;
@@ -90,7 +90,7 @@ CoreSplit::DimSplit weighted_part(const CutChoice& choice, const Share& machine,
   return part;
 }
 
-/// All ways to cut at most two dims into at most so many parts together.
+/// All splits of at most two dims into at most `cores` parts.
 std::vector<CoreSplit> candidates(const std::vector<CutChoice>& dims, std::int64_t cores) {
   std::vector<CoreSplit> result{CoreSplit{}};
   const auto add = [&](CoreSplit split) {
@@ -123,7 +123,7 @@ std::vector<CoreSplit> ways_to_cut(const Context& context, const mapping::Proble
   const std::vector<CutChoice> dims = cut_choices(context, problem, kept);
   std::vector<CoreSplit> result = candidates(dims, machine.core.count);
   if (machine.sorts.empty()) return result;
-  // The first sort alone, or all in proportion to their speeds.
+  // Either the first core type only, or all in proportion to their speeds.
   for (CoreSplit& split : candidates(dims, machine.sorts.front().core.count)) result.push_back(std::move(split));
   const std::vector<double> speeds = product_speeds(machine, problem.dtypes[0], problem.on_vector);
   for (const CutChoice& choice : dims)

@@ -10,25 +10,25 @@
 
 namespace tilesim::lower {
 
-/// A dim that may be split, and the extent below which a part leaves lanes or rows of the hardware idle.
+/// A dim that may be split; parts shorter than `granule` leave lanes or rows of the hardware idle.
 struct CutChoice {
   int dim;
   std::int64_t extent, granule;
 };
 
-/// Dims that may be split, except `kept`; a dim may appear twice, then with parts that are ragged in the array.
+/// Dims that may be split, except `kept`; a dim may occur twice, the second time with parts shorter than the array.
 std::vector<CutChoice> cut_choices(const Context& context, const mapping::Problem& problem,
                                    const std::vector<int>& kept);
 
-/// Splits the dim into about this many equal parts; parts longer than a granule consist of whole granules.
+/// Splits the dim into about `wanted` equal parts; parts longer than a granule consist of whole granules.
 CoreSplit::DimSplit part_of(const CutChoice& choice, std::int64_t wanted);
 
-/// Number of elements of a dim that memory moves together: if the dim is along the lanes or rows of layout tiles, parts
-/// that begin within a tile move it twice.
+/// Number of elements of a dim that memory moves together: if the dim lies along layout tiles, parts that begin within
+/// a tile move it twice.
 std::int64_t moved_together(const mapping::Problem& problem, const Shape& tile, int dim);
 
-/// All ways to split at most two dims; with several core types only splits of the first one, in proportion to their
-/// speeds. The first way does not split.
+/// All splits of at most two dims, starting with no split; with several core types also splits in proportion to their
+/// speeds.
 std::vector<CoreSplit> ways_to_cut(const Context& context, const mapping::Problem& problem,
                                    const std::vector<int>& kept);
 

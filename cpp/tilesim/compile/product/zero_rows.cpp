@@ -12,7 +12,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Tiles that are left of all: of stretches of so many across, the most of one over the mean.
+/// Ratio of maximum to mean of the nonzero tiles in stretches of `step` columns of tiles.
 double most_over_mean(const Weight& before, std::int64_t step) {
   const std::int64_t depth = before.type.shape[0] - 1, across = before.type.shape[1];
   const auto* left = before.data.as<std::int32_t>() + depth * across;
@@ -27,7 +27,7 @@ double most_over_mean(const Weight& before, std::int64_t step) {
   return sum > 0 ? most * stretches / sum : 1;
 }
 
-/// Loops over whole rows, the contraction, and tiles of zeros across, each of which is fetched alone, or not at all.
+/// Nest with loops over full rows, the contraction and zero tiles; each tile is fetched separately or skipped.
 mapping::Nest tile_by_tile(const mapping::Problem& part, int depth, int across, std::int64_t ahead, std::int64_t sums) {
   mapping::Nest nest{part.domain.extents, {}, {2, 2, sums}};
   for (int dim = 0; dim < static_cast<int>(part.domain.extents.size()); ++dim)
@@ -41,15 +41,15 @@ mapping::Nest tile_by_tile(const mapping::Problem& part, int depth, int across, 
 
 }  // namespace
 
-/// How much longer the core with most tiles left takes than the mean.
+/// Time of the core with most nonzero tiles, relative to the mean.
 double ProductLowering::uneven_zeros() const {
   const CoreSplit::DimSplit* part = split_.find(zero_across_);
   if (!part || finds_zero_tiles(anchor_)) return 1;
   return most_over_mean(context_.graph.weights.at(zeros_.before), part->chunk / zero_tile);
 }
 
-/// Whether all cores take rows of the first operand, and send each other the tiles that are left, since that is below
-/// so many cycles.
+/// Splits rows of the first operand over all cores, which send each other the nonzero tiles, if that takes fewer than
+/// `most` cycles. Returns whether it does.
 bool ProductLowering::divide_beside_zeros(double most) {
   const std::vector<int>& rows = problem_.m_dims;
   if (zeros_.operand != 1 || finds_zero_tiles(anchor_) || rows.size() != 1) return false;
@@ -63,11 +63,11 @@ bool ProductLowering::divide_beside_zeros(double most) {
   const auto rest = static_cast<std::int64_t>(std::llround(share * static_cast<double>(part.domain.extents[d])));
   left.domain.extents[d] = std::min(part.domain.extents[d], std::max(zero_tile, round_up(rest, zero_tile)));
   const double all = mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).steps(nest_);
-  constexpr double certain = 0.9;  // walks of many small sends are not closer to the truth than that
-  if (std::isfinite(all)) most = std::min(most, certain * all);  // tiles of zeros multiplied as they are
+  constexpr double certain = 0.9;  // estimates of many small sends have an error of about 10%
+  if (std::isfinite(all)) most = std::min(most, certain * all);  // multiplying all tiles
   mapping::CostModel model(left, divided.seen);
   mapping::Nest best;
-  constexpr double waiting = 1.05;  // of cores that send to each other for the slowest
+  constexpr double waiting = 1.05;  // cores that send to each other wait for the slowest
   for (const std::int64_t ahead : {2, 4, 8, 16})
     for (const std::int64_t sums : {1, 2}) {
       mapping::Nest nest = tile_by_tile(part, zero_depth_, zero_across_, ahead, sums);
@@ -84,7 +84,7 @@ bool ProductLowering::divide_beside_zeros(double most) {
   return true;
 }
 
-/// A tile of zeros is neither sent nor multiplied; a sum may be complete all the same.
+/// Skips sends and products of zero tiles; a sum may be complete nevertheless.
 program::Block ProductLowering::zero_tile_level(std::size_t depth) {
   program::Block tile, block;
   std::vector<int> fetched;

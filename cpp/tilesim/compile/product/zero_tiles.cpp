@@ -1,4 +1,4 @@
-// Skips loads and products of all-zero weight tiles. The kernel moves and multiplies its operands in pieces of such a
+// Skips loads and products of all-zero weight tiles. The kernel moves and multiplies its operands in pieces of one such
 // tile; counts of nonzero tiles, stored with the weights, select the pieces.
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ using program::Block;
 
 namespace {
 
-/// The nest with one tile of zeros along the contraction, which is inside, and whole ones across; no tiles: none fits.
+/// The nest with one zero tile in the contraction, which is innermost, and whole ones across; empty: none fits.
 mapping::Nest in_zero_tiles(const mapping::Problem& problem, mapping::Nest nest, int k, int across,
                             const Share& machine) {
   const std::size_t dims = nest.tiles.size();
@@ -25,7 +25,7 @@ mapping::Nest in_zero_tiles(const mapping::Problem& problem, mapping::Nest nest,
   nest.tiles[at(k)] = std::min(zero_tile, problem.domain.extents[at(k)]);
   std::int64_t& wide = nest.tiles[at(across)];
   wide = std::min(round_up(wide, zero_tile), problem.domain.extents[at(across)]);
-  constexpr int most = 60;  // halvings
+  constexpr int most = 60;  // limit on halvings
   for (int step = 0; step < most; ++step) {
     for (std::size_t d = 0; d < dims; ++d) nest.sub[d] = nest.tiles[d];
     nest.sub[at(across)] = std::min(zero_tile, wide);
@@ -48,7 +48,7 @@ mapping::Nest in_zero_tiles(const mapping::Problem& problem, mapping::Nest nest,
   return nest;
 }
 
-/// The mean share of the contraction that meets anything in so many elements across.
+/// Mean share of contraction slices with a nonzero tile within `across` elements.
 double slices_needed(const Weight& beside, std::int64_t across) {
   const std::int64_t depth = beside.type.shape[0], all = beside.type.shape[1] - 1;
   const std::int64_t step = std::max<std::int64_t>(1, across / zero_tile);
@@ -65,7 +65,7 @@ double slices_needed(const Weight& beside, std::int64_t across) {
 }  // namespace
 
 void ProductLowering::skip_zero_tiles() {
-  if (!kernel_.parts.empty()) return;  // a product whose tiles are skipped has no siblings
+  if (!kernel_.parts.empty()) return;  // siblings do not skip tiles
   zeros_ =
       finds_zero_tiles(anchor_) ? zero_tiles_of(anchor_) : zero_tiles_of(context_.graph, context_.function, anchor_);
   if (zeros_.operand < 0) return;
@@ -84,7 +84,7 @@ void ProductLowering::skip_zero_tiles() {
   context_.program.notes.push_back(note);
 }
 
-/// Why tiles of zeros are not skipped; empty: they are.
+/// The reason why zero tiles are not skipped; empty: they are.
 std::string ProductLowering::plan_zero_tiles() {
   if (!refusal_.empty()) return "its kernel is split";
   if (problem_.on_vector) return "the vector unit multiplies";
@@ -122,12 +122,12 @@ std::string ProductLowering::plan_zero_tiles() {
   return {};
 }
 
-/// Of nests in whole tiles of zeros the fastest found, from that of a product as deep as what is left, and from that
-/// for all tiles, by steps to neighbours; none where all tiles together are estimated to take less.
+/// The fastest nest found in whole zero tiles, by steps to adjacent nests from the nest of a product reduced to the
+/// nonzero tiles and from the nest for all tiles; empty if multiplying all tiles is faster.
 mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart, double& cycles) const {
   constexpr int most_rounds = 8;
   const Share& machine = seen_ ? *seen_ : context_.machine;
-  constexpr double expected = 0.5;  // of activations: whoever asks for a test expects zeros
+  constexpr double expected = 0.5;  // assumed share of nonzero tiles of activations
   const bool found = finds_zero_tiles(anchor_);
   const double share = found ? expected : share_left(context_.graph, context_.function, anchor_, zeros_.operand);
   const auto whole_depth = static_cast<double>(apart.domain.extents[at(zero_depth_)]);
@@ -145,7 +145,7 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart, dou
     const double needed = slices * whole_depth / static_cast<double>(depth);
     const double further = static_cast<double>(cost.bytes[at(1 - zeros_.operand)]) * std::max(0.0, needed - 1);
     const double all = std::max(1.0, static_cast<double>(cost.total_bytes()));
-    // Of less than one tile of the depth some results have nothing to add up; they are stored all the same.
+    // With less than one nonzero tile per column some results have no products, but are stored.
     const double of_tile = std::min(1.0, whole_depth * share / static_cast<double>(depth));
     return std::max(of_tile * std::max(cost.soft, cost.memory * (1 + further / all)),
                     cost.memory * static_cast<double>(cost.bytes[2]) / all);
@@ -175,7 +175,7 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart, dou
   return best;
 }
 
-/// Until data say otherwise every tile is left.
+/// Assumes that every tile is nonzero until the data is known.
 void ProductLowering::expect_all_tiles() {
   columns_of_zeros_ = true;
   for (const bool before : {true, false}) {
@@ -208,7 +208,7 @@ void ProductLowering::declare_zero_tiles() {
   }
 }
 
-/// Tiles left along the contraction before the piece at hand; `further`: behind it.
+/// Number of nonzero tiles along the contraction before the current piece; `further`: including it.
 Expr ProductLowering::tiles_before(bool further) const {
   const Expr k = floor_div(start(zero_depth_), zero_tile) + Expr(further ? 1 : 0);
   return Expr::read(zeros_.before, {k, floor_div(start(zero_across_), zero_tile)});
@@ -216,7 +216,7 @@ Expr ProductLowering::tiles_before(bool further) const {
 
 Expr ProductLowering::is_left() const { return less(tiles_before(false), tiles_before(true)); }
 
-/// Whether anything that the piece of an operand is multiplied with is left.
+/// Condition: the piece is multiplied with some nonzero tile.
 Expr ProductLowering::is_needed(int index) const {
   if (index == zeros_.operand) return is_left();
   const auto outside =
@@ -229,14 +229,14 @@ Expr ProductLowering::is_needed(int index) const {
               Expr::read(zeros_.beside, {k, ceil_div(end, zero_tile)}));
 }
 
-/// The block where the condition holds; without zeros as it is.
+/// The block under the condition.
 Block ProductLowering::where_left(const Expr& condition, Block block) const {
   Block guarded;
   guarded.push_back(on("", program::If{condition, std::move(block), {}}));
   return guarded;
 }
 
-/// Sums of columns (or rows) whose tiles are all zero are zeros, which no product has written.
+/// Stores zeros to sums of columns (or rows) without nonzero tiles, which no product writes.
 void ProductLowering::fill_zero_sums(Block& block) {
   std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= results_in_pieces() ? piece_trips(dim) : 1;

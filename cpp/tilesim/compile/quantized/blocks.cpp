@@ -24,7 +24,7 @@ Shape joined_factors(const Factors& factors) {
   return shape;
 }
 
-/// Distances at which the axes of a shape step in row-major order.
+/// Strides of the axes of a shape in row-major order, and the number of elements.
 std::set<std::int64_t> steps_of(const Shape& shape) {
   std::set<std::int64_t> steps{1};
   std::int64_t step = 1;
@@ -41,7 +41,7 @@ bool divide_each_other(const std::set<std::int64_t>& steps) {
   return true;
 }
 
-/// The axes of a shape cut where others step.
+/// Splits the axes of a shape at the strides `steps`.
 Factors cut_at(const Shape& shape, const std::set<std::int64_t>& steps) {
   Factors factors(shape.size());
   std::int64_t below = 1;
@@ -58,7 +58,7 @@ Factors cut_at(const Shape& shape, const std::set<std::int64_t>& steps) {
   return factors;
 }
 
-/// How values on the way to an operand come from others with the same elements in the same order.
+/// The operations that compute an operand, through values with the same elements in the same order.
 class BlockOperand {
  public:
   BlockOperand(const GraphFunction& function, const Uses& uses, ValueId root)
@@ -66,7 +66,7 @@ class BlockOperand {
     visit(root, true);
   }
 
-  /// Whether something repeats in blocks that are not whole axes of the operand.
+  /// Whether a value repeats in blocks that are shorter than an axis of the operand.
   bool blocked() const { return blocked_ && divide_each_other(steps_); }
   Factors factors() const { return cut_at(shape(root_), steps_); }
 
@@ -75,7 +75,7 @@ class BlockOperand {
     const int producer = value == no_value ? -1 : uses_.producer[at(value)];
     return producer < 0 ? nullptr : &function_.ops[at(producer)];
   }
-  /// Whether an operation on the way is computed anew, in the shape of the blocks.
+  /// Whether the operation of a value is computed again in the shape of the blocks.
   bool inner(ValueId value) const { return inner_.count(value) > 0; }
 
  private:
@@ -108,7 +108,7 @@ class BlockOperand {
 
   bool read_once(ValueId value) const { return uses_.consumers[at(value)].size() == 1 && !uses_.is_output[at(value)]; }
 
-  /// A value that is repeated over `whole`: in blocks, where it varies along part of an axis of the operand.
+  /// Records a value repeated over `whole`: it repeats in blocks if it varies along a part of an operand's axis.
   void repeats(const Shape& own, const Shape& whole) {
     if (element_count(own) <= 1) return;
     const Shape& target = shape(root_);
@@ -125,7 +125,7 @@ class BlockOperand {
     }
   }
 
-  /// The axis of a shape that steps so far.
+  /// The axis of a shape that contains the stride `step`.
   static std::size_t axis_at(const Shape& shape, std::int64_t step) {
     std::int64_t below = 1;
     std::size_t axis = shape.size();
@@ -183,7 +183,7 @@ class Blocks {
     return true;
   }
 
-  /// Both axes are cut where either is.
+  /// Splits two axes of equal extent at the strides of both; false if the strides do not divide each other.
   static bool agree(Shape& a, Shape& b) {
     std::set<std::int64_t> steps = steps_of(a);
     steps.merge(steps_of(b));
@@ -259,7 +259,7 @@ class Blocks {
     return view.results[0];
   }
 
-  /// An operand that is made of what repeats alone is spread over all of its elements.
+  /// Broadcasts an operand that consists of repeated values only to its full shape.
   ValueId whole(ValueId from, const Shape& to) {
     if (type(from).shape == to) return from;
     Op spread;
@@ -275,13 +275,13 @@ class Blocks {
     return spread.results[0];
   }
 
-  /// A value that repeats over `whole` in the shape in which it repeats over `split`, which cuts axes of `whole`.
+  /// Reshapes a value that repeats over `whole` so that it repeats over `split`, which splits axes of `whole`.
   ValueId repeated(const std::string& stem, ValueId from, const Shape& whole, const Shape& split, Shape own = {}) {
     if (own.empty()) own = type(from).shape;
     if (element_count(own) == 1) return from;
     const int producer = at(from) < uses_.producer.size() ? uses_.producer[at(from)] : -1;
     if (producer >= 0 && uses_.consumers[at(from)].size() == 1 && !uses_.is_output[at(from)] &&
-        function_before_[at(producer)].kind == Kind::convert) {  // of so few numbers that it goes with their reader
+        function_before_[at(producer)].kind == Kind::convert) {  // few elements: converted again for each reader
       Op again = function_before_[at(producer)];
       again.name = names_.taken(again.name + ".blocks");
       again.operands = {repeated(stem, again.operands[0], whole, split, own)};
@@ -298,7 +298,7 @@ class Blocks {
     return reshaped(stem, from, aligned(result, cut, split));
   }
 
-  /// BlockAxes of one element as `split` has them.
+  /// Gives a shape the unit axes of `split`.
   static Shape aligned(const Shape& own, const Factors& cut, const Shape& split) {
     const Shape whole = joined_factors(cut);
     Shape result;
@@ -311,7 +311,7 @@ class Blocks {
     return result;
   }
 
-  /// The operations behind a value once more, in the shape of the blocks.
+  /// Computes a value again in the shape of the blocks.
   ValueId anew(const BlockOperand& side, const std::string& stem, ValueId from, const Shape& to,
                std::map<ValueId, ValueId>& made) {
     if (const auto known = made.find(from); known != made.end()) return known->second;
@@ -329,7 +329,7 @@ class Blocks {
     for (ValueId& operand : again.operands)
       operand = type(operand).shape == type(from).shape ? anew(side, stem, operand, to, made)
                                                         : repeated(stem, operand, type(from).shape, to);
-    Shape shape(to.size(), 1);  // of what repeats alone, no larger than it
+    Shape shape(to.size(), 1);  // broadcast shape of the operands
     for (const ValueId operand : again.operands) {
       const Shape& own = type(operand).shape;
       for (std::size_t axis = 0; axis < own.size(); ++axis) {

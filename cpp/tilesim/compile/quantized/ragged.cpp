@@ -16,8 +16,7 @@ namespace {
 
 using BlockAxes = std::vector<std::int64_t>;
 
-/// BlockAxes of more than one element of `source` that hold the same elements as axis `axis` of `shape`; empty: none
-/// do.
+/// Axes of `source`, of more than one element, that contain the same elements as axis `axis` of `shape`; empty: none.
 std::vector<std::size_t> axes_of_run(const Shape& source, const Shape& shape, std::size_t axis) {
   std::int64_t below = 1, step = 1;
   for (std::size_t i = axis + 1; i < shape.size(); ++i) below *= shape[i];
@@ -91,7 +90,7 @@ class RaggedBlocks {
     return true;
   }
 
-  /// Where the last block of an axis begins that a slice cuts.
+  /// Start of the last block of an axis, if a slice cuts the block.
   std::optional<std::int64_t> last_block(ValueId from, std::size_t axis, int deep) const {
     constexpr int deepest = 16;
     const Op* op = maker(from);
@@ -157,7 +156,7 @@ class RaggedBlocks {
     return emit(std::move(view), function_.value(from).name + ".as", {type(from).dtype, shape});
   }
 
-  /// Part of an axis of a value, taken from what it is computed from.
+  /// Takes part of an axis of a value by slicing the operands from which the value is computed.
   ValueId pushed(ValueId from, std::size_t axis, std::int64_t low, std::int64_t high) {
     const Op* found = maker(from);
     Shape own = type(from).shape;
@@ -199,7 +198,7 @@ class RaggedBlocks {
     return sliced(from, axis, low, high);
   }
 
-  /// The same of a value that was just made.
+  /// The same for a value that this pass has created.
   ValueId pushed_again(ValueId from, std::size_t axis, std::int64_t low, std::int64_t high) {
     const auto made = std::ranges::find_if(ops_, [&](const Op& op) { return op.results[0] == from; });
     if (made == ops_.end() || made->kind == Kind::slice) return sliced(from, axis, low, high);

@@ -12,7 +12,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// What both operands of a product are widened to; nothing where they stay as they are.
+/// The type to which both operands of a product are widened; empty: they keep their types.
 std::optional<DType> widened_operands(const std::array<DType, 2>& dtypes, const std::map<DType, double>& rates) {
   const auto multiplies = [&](DType dtype) {
     const auto rate = rates.find(dtype);

@@ -38,8 +38,7 @@ class Below {
     std::int64_t cycle = 0;
   };
   virtual ~Below() = default;
-  /// Offers a request; calls are in order, each from a `cycle` after the last advance. Returns the number of answers
-  /// that a read's tag will get.
+  /// Offers a request, in order, with `cycle` later than the last advance. Returns the number of answers to a read.
   virtual std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
                              std::uint32_t tag) = 0;
   /// Processes all events up to and including `cycle`.
@@ -48,7 +47,7 @@ class Below {
   virtual std::int64_t waiting() const = 0;
   /// Runs until every read has returned and every request is accepted; returns the cycle.
   virtual std::int64_t finish() = 0;
-  /// Finds when reads in flight return if no further request comes; changes nothing.
+  /// Finds when reads in flight return if no further request arrives. Changes nothing.
   virtual void outlook(std::vector<Returned>& found) = 0;
 
   std::vector<Returned> returned;  ///< the owner clears it
@@ -56,7 +55,7 @@ class Below {
   std::int64_t padding = 0;        ///< bytes of whole bursts beyond the requested ones
 };
 
-/// A DRAM channel. From now on it reports its completions to this object.
+/// A DRAM channel, which reports its completions to this object from construction on.
 class BankBelow final : public Below {
  public:
   /// `to_ticks`: ticks of the channel per cycle.
@@ -79,11 +78,11 @@ class BankBelow final : public Below {
   std::vector<dram::Completion> completions_;
 };
 
-/// A channel of latency plus bandwidth; requests for a bounded number of bytes wait in its buffer, others before it.
+/// A channel with latency and bandwidth. Its buffer holds a limited number of bytes; further requests wait before it.
 class SimpleBelow final : public Below {
  public:
   struct Spec {
-    Clock clock, bytes;  ///< `clock` of the slice; in one cycle of `bytes` one byte passes
+    Clock clock, bytes;  ///< `clock`: of the slice; `bytes`: one byte per cycle
     std::int64_t latency_cycles = 0, buffer_bytes = 0;
   };
   explicit SimpleBelow(const Spec& spec)
@@ -95,7 +94,7 @@ class SimpleBelow final : public Below {
   }
   std::int64_t waiting() const override { return static_cast<std::int64_t>(accepted_.size()); }
   std::int64_t finish() override { return last_; }
-  void outlook(std::vector<Returned>&) override {}  // told when offered
+  void outlook(std::vector<Returned>&) override {}  // answers are known when a request is offered
 
  private:
   Spec spec_;

@@ -4,7 +4,7 @@
 
 namespace tilesim::engine::cache {
 
-/// Software lays out what it keeps: tensors that fit together do not drive each other out of a set.
+/// Caches managed by software are fully associative: tensors that fit together do not evict each other.
 Spec Level::own(const Spec& spec) const {
   Spec whole = spec;
   if (tensors_.plan || spec.software) {

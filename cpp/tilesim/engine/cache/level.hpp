@@ -24,7 +24,7 @@ struct TensorUse {
 /// The tensors of all jobs, by number; shared by the caches of several regions.
 struct Tensors {
   std::vector<TensorUse> uses;
-  bool plan = false;  ///< some tensors are resident: all others bypass the cache
+  bool plan = false;  ///< whether some tensors are resident; all others then bypass the cache
 
   bool kept(std::int32_t tensor, bool software) const {
     if (tensor < 0) return false;
@@ -39,11 +39,11 @@ class Level {
   void add_slice(std::unique_ptr<Below> below);
 
   struct Taken {
-    std::int64_t cycle = 0;    ///< when the last part has entered
+    std::int64_t cycle = 0;    ///< when the last part has entered the slice
     std::int64_t answers = 0;  ///< number of parts of a read that will be answered
     std::int64_t below = 0;    ///< bytes between the slice and its channel
   };
-  /// Requests bytes of one channel, from a cycle on. `known`: their address is known; otherwise they bypass the cache.
+  /// Requests bytes of one channel, from cycle `request.due` on; bypasses the cache unless the address is `known`.
   Taken request(std::size_t slice, const Access& request, std::int32_t tensor, bool known);
 
   std::size_t size() const { return slices_.size(); }

@@ -23,10 +23,10 @@ Slice::Slice(const Spec& spec, Below& below)
       port_bytes_(spec.bytes_per_cycle > 0 ? spec.bytes_per_cycle : spec.sector_bytes),
       ports_(static_cast<std::size_t>(spec.ports), 0) {}
 
-/// The cycle at which a request passes the door: in order, through a free port.
+/// The cycle in which a request enters the slice: in order, through a free port.
 std::int64_t Slice::enter(std::int64_t due) {
   now_ = std::max({now_, due, *std::min_element(ports_.begin(), ports_.end())});
-  // What the channel has not accepted waits here; not more than there are MSHRs.
+  // Requests that the channel has not accepted wait here, at most as many as there are MSHRs.
   if (below_.waiting() >= spec_.mshrs) {
     below_.advance(now_);
     const std::int64_t before = now_;
@@ -65,7 +65,7 @@ void Slice::collect() {
   below_.returned.clear();
 }
 
-/// Data that came by cycle `at` frees its MSHRs.
+/// Frees the MSHRs of sectors that arrived by cycle `at`.
 void Slice::progress(std::int64_t at) {
   if (fetches_.empty() && readers_ == 0) return;
   below_.advance(at);
@@ -82,9 +82,9 @@ void Slice::advance(std::int64_t cycle) {
   if (cycle >= now_) progress(cycle);
 }
 
-/// The request stays at the door until an MSHR is free, or until that sector has come.
+/// Delays the next request until an MSHR is free (`any`), or until that sector has arrived. Returns the cycle.
 std::int64_t Slice::wait_for(std::int64_t at, bool any, std::uint64_t sector) {
-  // Where a sector comes is known when its burst is issued, long before it does: no step goes beyond.
+  // The arrival cycle is known when the burst issues, long before the data arrives, so no step is too far.
   const auto waits = [&] { return any ? come_.empty() : pending_[fetches_.at(sector)].left > 0; };
   for (std::int64_t look = at; waits();) {
     below_.advance(++look);
@@ -101,7 +101,7 @@ std::int64_t Slice::wait_at_door(std::int64_t at, std::uint64_t sector, bool fet
   for (;;) {
     const auto on_its_way = fetches_.find(sector);
     if (on_its_way != fetches_.end() && (fetches || pending_[on_its_way->second].targets >= spec_.mshr_targets))
-      at = wait_for(at, false, sector);  // evicted before it came, or too many wait for it
+      at = wait_for(at, false, sector);  // evicted before it arrived, or too many requests wait for it
     else if (fetches && static_cast<std::int64_t>(fetches_.size()) >= spec_.mshrs)
       at = wait_for(at, true, sector);
     else
@@ -142,7 +142,7 @@ void Slice::fetch(std::int64_t at, std::uint64_t sector, const Access& request) 
   counters_.fetched_bytes += spec_.sector_bytes;
 }
 
-/// A hit; its sector may be on its way.
+/// Serves a hit, whose sector may still be in flight.
 void Slice::serve_hit(std::int64_t at, std::uint64_t sector, const Access& request) {
   tags_.touch(sector, request.write && spec_.write_back);
   const auto on_its_way = fetches_.empty() ? fetches_.end() : fetches_.find(sector);
@@ -166,7 +166,7 @@ Slice::Outcome Slice::access(const Access& request) {
   std::int64_t at = enter(request.due);
   const bool hit = tags_.holds(sector);
   const bool allocates = !request.write || spec_.write_allocate;
-  // A write of a whole sector needs nothing of what was there.
+  // A write of a full sector needs no data from memory.
   const bool fetches = !hit && allocates && !(request.write && request.bytes == spec_.sector_bytes);
   if (!fetches_.empty()) at = wait_at_door(at, sector, fetches);
   take_port(at, request.bytes);
@@ -198,7 +198,7 @@ std::int64_t Slice::bypass(const Access& request) {
   if (!spec_.software) take_port(at, request.bytes);
   ++counters_.bypassed;
   (request.write ? counters_.bypass_written_bytes : counters_.bypass_read_bytes) += request.bytes;
-  // A memory that software manages is addressed separately: what lies elsewhere is not looked up.
+  // A memory managed by software is addressed separately: other addresses need no lookup.
   const std::int64_t leaves = at + (spec_.software ? 1 : spec_.hit_cycles);
   std::uint32_t tag = no_tag;
   if (!request.write && request.tag != no_tag) {
@@ -217,7 +217,7 @@ void Slice::outlook(std::vector<Below::Returned>& found) {
   if (readers_ == 0) return;
   std::vector<Below::Returned> returns;
   below_.outlook(returns);
-  for (const Below::Returned& one : returns) {  // the last return of a tag decides: each is answered anew
+  for (const Below::Returned& one : returns) {  // a later return of the same tag replaces the answer
     const Pending& pending = pending_[one.tag];
     for (const PendingRead& reader : pending.readers) {
       const std::int64_t ready = std::max(one.cycle, pending.ready);

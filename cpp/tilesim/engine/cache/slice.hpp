@@ -1,10 +1,10 @@
-// A slice of a cache before a memory channel: requests in order, misses overlapping, in time.
+// A slice of a cache in front of a memory channel: requests in order, with overlapping misses, over time.
 //
-// A request enters when a port is free. A hit has its data after `hit_cycles`. A miss takes an MSHR and asks the
-// channel for the sector; a request for a sector that is on its way waits with it. Without a free MSHR (or place to
-// wait) the request waits, and those behind it. Tags change in the order of requests, so hits and misses do not depend
-// on time. The channel decides when data returns; nothing is done for a cycle in which nothing happens. As requests
-// enter in order, the channel may run to the entry of each as soon as it is known.
+// A request enters when a port is free. A hit has its data after `hit_cycles`. A miss takes an MSHR and requests the
+// sector from the channel; another request for that sector waits with it. Without a free MSHR (or merge entry) the
+// request waits, and so do later ones. Tags change in the order of requests, so hits and misses do not depend on time.
+// The channel decides when data returns. Cycles without events cost nothing. As requests enter in order, the channel
+// may advance to the entry of each as soon as that is known.
 #pragma once
 
 #include <queue>
@@ -52,17 +52,17 @@ class Slice {
     std::int64_t taken = 0;                 ///< cycle of its entry
     std::int64_t fetched = 0, through = 0;  ///< bytes requested from memory; bytes written through
   };
-  /// Requests must be in order. Answers of reads appear in `answers` as soon as they are known.
+  /// Processes a request, in order. Answers of reads appear in `answers` as soon as they are known.
   Outcome access(const Access& request);
-  /// A request that bypasses the cache; returns the cycle of its entry.
+  /// A request that bypasses the cache. Returns the cycle of its entry.
   std::int64_t bypass(const Access& request);
   /// Dirty sectors that the last `access` evicted.
   const std::vector<Tags::Victim>& victims() const { return victims_; }
   /// Processes all events up to and including `cycle`, which must not precede the last entry.
   void advance(std::int64_t cycle);
-  /// Finds the answers that are still unknown, if no further request comes. Changes nothing.
+  /// Finds the still unknown answers if no further request arrives. Changes nothing.
   void outlook(std::vector<Below::Returned>& found);
-  /// Runs until everything has returned; returns the cycle.
+  /// Runs until all data has returned. Returns the cycle.
   std::int64_t finish();
 
   std::int64_t now() const { return now_; }          ///< cycle of the last entry
@@ -80,7 +80,7 @@ class Slice {
   /// A sector being fetched, or a read that bypasses the cache.
   struct Pending {
     std::uint64_t sector = 0;
-    std::int64_t left = 0, ready = -1;  ///< parts in flight; arrival of the last
+    std::int64_t left = 0, ready = -1;  ///< parts in flight; arrival of the last one
     std::int64_t targets = 0;
     bool fetch = false;
     std::vector<PendingRead> readers;
@@ -104,7 +104,7 @@ class Slice {
   std::unordered_map<std::uint64_t, std::uint32_t> fetches_;  ///< by sector: index in pending_
   std::vector<Pending> pending_;                              ///< by tag
   std::vector<std::uint32_t> free_;
-  /// Fetched sectors by arrival time, at which their MSHR becomes free.
+  /// Fetched sectors by arrival time; their MSHRs become free then.
   std::priority_queue<std::pair<std::int64_t, std::uint64_t>, std::vector<std::pair<std::int64_t, std::uint64_t>>,
                       std::greater<>>
       come_;

@@ -1,4 +1,4 @@
-// Tags of a sectored cache: valid and dirty sectors with least-recently-used replacement. Tags have no notion of time.
+// Tags of a sectored cache: valid and dirty sectors with least-recently-used replacement, independent of time.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tilesim::engine::cache {
 
-/// One slice of a cache; a memory of n channels has n slices, each before its channel.
+/// One slice of a cache; a memory of n channels has n slices, one in front of each channel.
 using Spec = CacheSpec;
-/// Reads {"sets": 1024, "ways": 16, ...}; missing keys get the defaults of the machine's settings, with 1024 sets.
-/// UserError with the place for an unknown key or a value out of range. `burst` is the memory's.
+/// Reads {"sets": 1024, "ways": 16, ...}; missing keys get the machine defaults, with 1024 sets. `burst`: bytes of a
+/// memory burst. Throws UserError with the place for an unknown key or a value out of range.
 Spec read_spec(const Json& json, std::int64_t burst);
 
 class Tags {
@@ -25,10 +25,9 @@ class Tags {
     std::uint64_t address = 0;
     std::int32_t owner = 0;
   };
-  /// Makes a sector valid and its line the most recent; `owner` owns the line. Returns the dirty sectors that it
-  /// evicted.
+  /// Makes a sector valid and its line the most recently used, owned by `owner`. Returns the evicted dirty sectors.
   const std::vector<Victim>& insert(std::uint64_t address, bool dirty, std::int32_t owner);
-  /// Makes the line of a cached sector the most recent.
+  /// Makes the line of a cached sector the most recently used.
   void touch(std::uint64_t address, bool dirty);
   std::int64_t dirty_sectors() const;
 

@@ -13,10 +13,10 @@ namespace tilesim::engine {
 
 enum class MemoryKind : std::uint8_t { ideal, simple, bank };
 
-/// A chip; constant while events run, except for the latencies of core types.
+/// A chip; constant during the simulation, except for latencies of core types.
 class Chip {
  public:
-  /// UserError for an unknown fidelity, or a missing part.
+  /// Throws UserError for an unknown fidelity or a missing part.
   Chip(const Machine& machine, SimulateOptions options);
 
   Machine machine;  ///< with options applied
@@ -39,7 +39,7 @@ struct Totals {
   std::int64_t tile_operations = 0, read_bytes = 0, written_bytes = 0, network_bytes = 0;
   std::int64_t padding_bytes = 0;              ///< padding of reads and writes
   std::int64_t on_chip_bytes = 0;              ///< bytes that loads and stores move within cores
-  std::optional<Descriptor> arithmetic_alone;  ///< first vector compute without a closed form for its moves
+  std::optional<Descriptor> arithmetic_alone;  ///< first vector compute whose moves no closed form covers
 };
 
 }  // namespace tilesim::engine

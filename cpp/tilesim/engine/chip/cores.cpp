@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t least_chunk = 16384, most_under_way = 64;
 
-/// What is told of cores to those who only see one sort.
+/// The machine with the cores of one type only.
 Machine only(const Machine& machine, const CoreSort* sort) { return sort ? machine.only(sort->name) : machine; }
 
 LatencyStore::Counted counting(LatencyBook& book) {

@@ -26,12 +26,12 @@ class CoreKind {
   std::int64_t chunk_bytes;  ///< bytes of a piece of a transfer
   std::int64_t window;       ///< pieces in flight per queue
 
-  /// The machine's cycle when this many cycles of these cores have passed since `now`. A slower core starts at the edge
-  /// of its clock that `now` belongs to, so that chains on one core add up exactly.
+  /// The machine's cycle after this many cycles of these cores from `now` on. A slower core starts at the edge of its
+  /// clock that contains `now`, so that consecutive times on one core add up exactly.
   std::int64_t after(std::int64_t now, std::int64_t cycles) const {
     return same_clock_ || cycles == 0 ? now + cycles : after_own(now, cycles);
   }
-  /// Whether latencies depend on kernels, so that computes carry their signatures.
+  /// Whether latencies depend on kernels, so that computes have signatures.
   bool signs() const { return signs_; }
   bool asks_kernels() const { return kernels_ != nullptr; }  ///< a kernel model exists
   const LatencyBook* book() const { return book_; }          ///< null: closed forms only
@@ -55,8 +55,8 @@ class CoreKind {
 std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, const SimulateOptions& options,
                                                   std::vector<CoreKind*>& of_core);
 
-/// Number of contexts of a core that the program takes. Contexts share the core's memories evenly: a program that fits
-/// one share leaves the others to further jobs. UserError if the core has too few contexts or too small memories.
+/// Number of a core's contexts that the program takes. Contexts have equal shares of the core's memories: a program
+/// that fits one share leaves the others free. Throws UserError if the core has too few contexts or too small memories.
 std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind& kind, std::int64_t number);
 
 }  // namespace tilesim::engine

@@ -45,7 +45,7 @@ std::vector<std::int32_t> placements_of(const program::CompiledProgram& program,
   return placements;
 }
 
-/// Tensors that share their bytes stay together.
+/// Whether each tensor is resident; tensors with shared bytes are resident together.
 std::vector<bool> resident_of(const program::CompiledProgram& program, const Chip& chip,
                               const std::vector<std::string>& names) {
   std::vector<bool> resident(names.size(), false);
@@ -83,7 +83,7 @@ std::unique_ptr<MemoryNodes> nodes(const Chip& chip, cache::Tensors* tensors) {
   return chip.memory == MemoryKind::ideal ? ideal_nodes(chip.machine) : simple_nodes(chip.machine);
 }
 
-/// Whether tensors lie where the memory plan puts them: where addresses matter, and tensors are not told apart by them.
+/// Whether tensors have the addresses of the memory plan: addresses matter, and do not identify tensors.
 bool shares_bytes(const Chip& chip) {
   const bool cached = chip.machine.memory.cache.sets > 0;
   return (cached || chip.memory == MemoryKind::bank) && chip.machine.memory.regions <= 1 &&
@@ -116,8 +116,8 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
   memory_ = std::move(routed);
 }
 
-/// Tensors that share their bytes lie where the one that owns them does. Every job begins on the first channel and
-/// without a separate address bit, so that its bytes fall on the channels as they do alone, but for their names.
+/// Tensors with shared bytes have the owner's address. Every job begins on the first channel, at a multiple of a power
+/// of two not below its size: its bytes fall on the same channels as if it ran alone.
 OffChip::JobMemory OffChip::place(TensorPlan& plan) {
   const MemorySpec& memory = chip_.machine.memory;
   const std::int64_t turn = std::max(memory.interleave_bytes, memory.burst_bytes) * memory.channels;

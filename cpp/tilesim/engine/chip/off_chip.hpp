@@ -1,4 +1,4 @@
-// Off-chip memory of a simulation with the network to it, and the tensors that it holds.
+// Off-chip memory of a simulation, the network to it, and the tensors in it.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace tilesim::engine {
 
-/// Facts on a program's tensors for off-chip memory.
+/// Properties of a program's tensors for off-chip memory.
 struct TensorPlan {
-  /// UserError for a placement or a resident tensor that is not in the program.
+  /// Throws UserError for a placement or a resident tensor that is not in the program.
   TensorPlan(const program::CompiledProgram& program, const Chip& chip);
 
   MemoryMap map;  ///< addresses start at 0
   std::vector<std::string> names;
-  std::vector<std::size_t> owners;         ///< tensors with separate bytes
+  std::vector<std::size_t> owners;         ///< tensors with bytes of their own
   std::vector<std::int32_t> placements;    ///< per tensor; empty: one region
-  std::vector<bool> resident;              ///< whether it stays in the cache, per owning tensor
-  std::vector<std::int32_t> free_tensors;  ///< free numbers, from jobs that have ended
+  std::vector<bool> resident;              ///< per tensor with bytes of its own: whether it stays in the cache
+  std::vector<std::int32_t> free_tensors;  ///< free numbers, from completed jobs
 };
 
 class OffChip {
@@ -36,8 +36,8 @@ class OffChip {
   struct JobMemory {
     std::int64_t base = 0;
     std::int32_t first_tensor = 0;
-  };  ///< address; number among the cache's
-  /// Places a job's tensors. UserError if resident tensors exceed the cache.
+  };  ///< address; number of the first tensor in the cache
+  /// Places a job's tensors. Throws UserError if resident tensors exceed the cache.
   JobMemory place(TensorPlan& plan);
   void forget(TensorPlan& plan, const JobMemory& place);
   void drop(std::span<const std::int64_t> completions);  ///< completions that no caller will request
@@ -46,12 +46,12 @@ class OffChip {
   bool patterned() const { return tensors_ || chip_.memory == MemoryKind::bank; }
   std::int32_t new_pattern(std::int32_t tensor);
   Pattern& pattern(std::int32_t number) { return patterns_[static_cast<std::size_t>(number)]; }
-  /// Call it at the end of a transfer; returns the bytes moved below the cache.
+  /// Call it at the end of a transfer. Returns the bytes moved between cache and memory.
   std::int64_t drop_pattern(std::int32_t number, bool read, std::int64_t bytes);
 
   MemorySystem& port() { return *memory_; }
   const MemorySystem& port() const { return *memory_; }
-  RoutedMemory* routed() { return routed_; }  ///< the port if the network has routers; else null
+  RoutedMemory* routed() { return routed_; }  ///< memory behind a network with routers; null for the simple network
   const RoutedMemory* routed() const { return routed_; }
   Ports& ports();                                                   ///< ports of the simple network, for sends
   const cache::Tensors* tensors() const { return tensors_.get(); }  ///< null: without a cache

@@ -24,27 +24,27 @@ struct SimulateOptions {
   std::shared_ptr<const engine::dram::Part> dram;  ///< for memory "bank": the part of each channel
   std::optional<std::string> network;              ///< overrides the machine's: "simple", or the name of `topology`
   std::shared_ptr<const engine::noc::Topology> topology;  ///< for all networks except "simple"
-  bool timeline = false;                                  ///< record intervals
+  bool timeline = false;                                  ///< records intervals
   std::int64_t max_intervals = 1000000;
-  std::uint64_t shuffle_seed = 0;  ///< tests: insert equal-time events in another order; cycles must not change
-  bool extra_statistic = false;    ///< tests: a statistic that does nothing
+  std::uint64_t shuffle_seed = 0;  ///< tests: inserts events of equal time in another order; cycles must not change
+  bool extra_statistic = false;    ///< tests: a statistic without effect
   /// Values of integer tensors that expressions read (counts, offsets, page tables); inputs by name.
   std::map<std::string, Array> tensors;
   /// Placement of tensors in a memory of several regions, by name: "interleaved", "local" or a region's number.
   std::map<std::string, std::string> placement;
   /// Tensors that stay in the machine's cache; all others bypass it. Empty: the cache chooses.
   std::vector<std::string> resident;
-  std::shared_ptr<LatencyBook> latencies;  ///< latencies of tile computes; preferred to the closed forms
+  std::shared_ptr<LatencyBook> latencies;  ///< latencies of tile computes; preferred to closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< by core type, on machines with several types
-  /// Creates the kernel model of a machine's cores, which supplies latencies missing in a book of source "instruction";
-  /// null: closed forms supply them.
+  /// Creates the kernel model of a machine's cores, for latencies missing in a book of source "instruction"; null:
+  /// closed forms supply them.
   std::function<std::unique_ptr<LatencyModel>(const Machine&)> kernels;
-  bool live = false;  ///< cores run at instruction level, in place of `latencies` and `computes`
-  std::shared_ptr<engine::ComputePort> computes;  ///< times the computes of some units; null: none
-  /// Number of tile operations from which a program is replayed; empty: every operation is simulated. Programs with a
-  /// timeline are never replayed.
+  bool live = false;  ///< simulates cores at instruction level, instead of `latencies` and `computes`
+  std::shared_ptr<engine::ComputePort> computes;  ///< port that simulates the computes of some units; null: none
+  /// Number of tile operations from which steady loops are extrapolated; empty: never. Programs with a timeline are
+  /// simulated completely.
   std::optional<std::int64_t> replay_beyond;
-  /// Receives, before a run, the number of simulated and of all tile operations, over all cores.
+  /// Called before a run with the number of simulated and of all tile operations, over all cores.
   std::function<void(std::int64_t simulated, std::int64_t all)> expected;
   CancelToken* cancel = nullptr;
 };
@@ -54,7 +54,7 @@ struct Job {
   std::shared_ptr<const program::CompiledProgram> program;
   std::vector<std::int64_t> cores;  ///< physical core of each virtual core
   std::int64_t arrival_cycles = 0;  ///< in core clock cycles
-  std::int64_t priority = 0;        ///< smaller is first among jobs that wait for the same cores
+  std::int64_t priority = 0;        ///< jobs that wait for the same cores start in ascending order
   std::map<std::string, Array> tensors;
 };
 

@@ -63,7 +63,7 @@ namespace {
 
 bool is_compute(Opcode opcode) { return opcode >= Opcode::mma && opcode <= Opcode::opaque; }
 
-/// What a model of kernels sees of a compute.
+/// Sets the signature and source of a compute for a kernel model.
 void sign(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const SignedCompute& own = stream.job->loaded->computes.find(stream.cursor, stream.virtual_core, instruction);
   statement.descriptor.signature = own.signature;

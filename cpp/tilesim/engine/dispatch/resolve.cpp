@@ -34,7 +34,7 @@ std::int64_t elements_of(const program::Cursor& cursor, const program::CompiledV
   return count;
 }
 
-/// Packed dims of a product are neighbours in its first operand: the array takes them as one row.
+/// Throws unless packed dims of a product are adjacent in its first operand: the array takes them as one row.
 void check_packed(const std::string& slot, const program::MmaOp& op, const program::CompiledView& a,
                   const program::Cursor& cursor) {
   std::int64_t neighbour = 1;
@@ -51,7 +51,7 @@ void check_packed(const std::string& slot, const program::MmaOp& op, const progr
   }
 }
 
-/// A vector compute over its extents.
+/// Sets the descriptor of a vector compute from its extents.
 void resolve_vector(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const auto& op = std::get<program::VectorOp>(instruction.statement->action);
   const std::ptrdiff_t number = &instruction - stream.program->instructions().data();
@@ -62,7 +62,7 @@ void resolve_vector(const Stream& stream, const program::Instruction& instructio
   statement.work = static_cast<double>(statement.descriptor.elements) * cost.functions_total;
 }
 
-/// A sort: over the elements of its first view.
+/// Sets the descriptor of a sort from its first view.
 void resolve_sort(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const program::CompiledView& view = instruction.views[0];
   Descriptor& d = statement.descriptor;
@@ -88,7 +88,7 @@ void resolve_permute(const Stream& stream, const program::Instruction& instructi
   statement.descriptor = permute_descriptor(in.dtype, move_of(in.dims, out.dims), one_buffer && share_bytes(in, out));
 }
 
-/// A gather or scatter: over the rows that are picked.
+/// Sets the descriptor of a gather or scatter from the selected rows.
 void resolve_indexed(const Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) {
   const auto& op = std::get<program::IndexedOp>(instruction.statement->action);
   const TileView in = placed_view(stream, instruction.views[0]), index = placed_view(stream, instruction.views[1]),
@@ -113,7 +113,7 @@ void resolve_opaque(const Stream& stream, const program::Instruction& instructio
                      std::to_string(d.duration) + " cycles",
                      "0 to " + std::to_string(longest),
                      {}});
-  constexpr std::size_t products = 1;  // among the numbers of a sparse product
+  constexpr std::size_t products = 1;  // index of the number of products among a sparse product's extents
   if (instruction.extents.size() > products)
     statement.work = static_cast<double>(stream.cursor.value(instruction.extents[products]));
 }

@@ -1,8 +1,8 @@
-// One DRAM channel with its controller: first-ready first-come-first-served, decided per command, not per cycle.
+// One DRAM channel with its controller: first-ready first-come-first-served, simulated per command, not per cycle.
 //
 // Order within a cycle c: one request is offered (the oldest that is due and not yet accepted); then tick c + 1:
-// finished reads return, refresh falls due, commands are chosen and issued. A channel advances alone up to a given
-// tick. Ticks in which nothing can be issued are not visited; results equal those of a model that steps through every
+// finished reads return, refreshes fall due, commands are selected and issued. A channel advances independently up to a
+// given tick. It skips ticks in which it can issue nothing; results equal those of a model that steps through every
 // tick (tests/cpp/engine/stepped_channel.hpp).
 #pragma once
 
@@ -24,7 +24,7 @@ namespace tilesim::engine::dram {
 
 struct Request {
   std::int64_t not_before = 0;  ///< earliest cycle at which it is offered
-  std::uint64_t address = 0;    ///< compared in full: the queue answers a read of a waiting write's address
+  std::uint64_t address = 0;    ///< compared in full: a read of a queued write's address is answered from the queue
   std::int32_t row = 0;
   std::uint32_t tag = 0;  ///< returned with the completion
   std::uint8_t bank = 0;
@@ -61,7 +61,7 @@ struct Completion {
   std::int64_t tick = 0;  ///< read: data returned; write: written (or merged with a waiting one)
 };
 
-/// Bins of latencies: exact below 8 ticks, then eight to an octave.
+/// Histogram of latencies: exact below 8 ticks, then eight bins per octave.
 struct Histogram {
   std::array<std::int64_t, 256> bins{};
   static std::size_t bin(std::int64_t value) {
@@ -88,19 +88,19 @@ struct BankCounters { std::int64_t activates = 0, columns = 0; };
 enum class Bus : std::uint8_t { shared, row_and_column, both_edges, two_step };
 enum class Until : std::uint8_t { tick, accepted, drained };
 
-/// A channel with a number of banks that fits a mask.
+/// A channel whose banks fit a mask of this type.
 template <class Mask>
 class ChannelOf {
  public:
   explicit ChannelOf(const Part& part);
 
-  /// Appends a request to those that wait for acceptance. `not_before` must not precede a processed tick.
+  /// Appends a request to those waiting for acceptance. `not_before` must not precede a processed tick.
   void offer(const Request& request) { offers_.push_back(request); }
   std::size_t waiting() const { return offers_.size(); }
   /// Processes all ticks up to and including `tick`.
   void advance(std::int64_t tick);
-  /// Runs until every offered request is accepted. Does nothing after the last acceptance, so that further requests can
-  /// be offered as if they had been there from the start.
+  /// Runs until every offered request is accepted, and stops there: further requests can be offered as if they had been
+  /// present from the start.
   void advance_until_accepted();
   /// Runs until every read has returned and every request is accepted; writes may still wait. Returns that tick.
   std::int64_t finish();
@@ -110,7 +110,7 @@ class ChannelOf {
     finish();
     while (outstanding() > 0) advance(now() + 64);
   }
-  /// Runs until every read has returned; returns the tick of the last. Leaves all other work undone.
+  /// Runs until every read has returned, and stops there. Returns the tick of the last one.
   std::int64_t finish_reads() {
     run_bus(never, Until::drained);
     return last_return_;
@@ -121,7 +121,7 @@ class ChannelOf {
   std::int64_t accepted_at() const { return last_accept_; }
   const Counters& counters() const { return counters_; }
   std::int64_t reads_waiting() const { return reads_waiting_; }
-  /// Number of reads and writes accepted and not complete.
+  /// Number of accepted reads and writes that are not complete.
   std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + bank_count(queues_.opened[1]); }
   /// Sets the vector that receives completions, which must outlive the channel; null: none.
   void report_to(std::vector<Completion>* completions) { completions_ = completions; }
@@ -130,14 +130,14 @@ class ChannelOf {
  private:
   using Queues = dram::Queues<Mask>;
 
-  // channel.cpp: what happens
+  // channel_run.hpp, channel_issue.hpp: acceptance and effects of commands
   template <Bus bus>
   void run(Tick until, Until mode);
   void run_bus(Tick until, Until mode);
   template <Bus bus>
   Tick accept_due(Tick next, bool planned);
   [[gnu::always_inline]] inline bool accept(const Request& request, Tick c);
-  /// Whether the first request may be accepted: one that found its queue full waits until the queue has space.
+  /// Whether the first request may be accepted. After a rejection it waits until its queue has space.
   bool may_accept() const { return !offers_.empty() && queues_.count[refused_] != refused_at_; }
   [[gnu::always_inline]] inline void finish_read(const QueuedRequest& entry, std::int64_t tick);
   [[gnu::always_inline]] inline void issue(Command command, int bank, Tick t);
@@ -149,7 +149,7 @@ class ChannelOf {
   void issue_second_activate();
   void pair(Tick edge, int bank);
   void rebase();
-  // channel_idle.hpp: what happens while nothing waits
+  // channel_idle.hpp: periods without requests
   bool idle() const;
   std::int64_t idle_round() const;
   std::vector<std::int64_t> idle_state() const;
@@ -160,12 +160,12 @@ class ChannelOf {
   void skip_bus(std::int64_t target);
   /// Cycle of the first offer.
   std::int64_t next_due() const { return std::max(next_offer_, offers_.front().not_before); }
-  /// Applies deferred effects of column commands, before the other direction is examined.
+  /// Applies deferred effects of column commands before candidates of the other direction are examined.
   void settle() {
     if (readiness_.unsettled(0) && (drain_ || queues_.opened[1] != 0)) readiness_.settle(0);
     if (readiness_.unsettled(1) && (!drain_ || queues_.opened[0] != 0)) readiness_.settle(1);
   }
-  // channel_tick.hpp: what is chosen
+  // channel_tick.hpp: selection of commands
   template <Bus bus>
   Tick bank_ready(std::size_t queue, int bank, Tick c) const;
   template <Bus bus>
@@ -178,7 +178,7 @@ class ChannelOf {
   template <bool both_edges>
   void row_slot(Tick t);
   void tick_two_step(Tick t);
-  // channel_plan.hpp: both at once, where nothing interferes
+  // channel_plan.hpp: selection of a command together with its tick, if nothing interferes
   template <Bus bus>
   [[gnu::always_inline]] inline std::uint64_t plan_columns(Tick soon) const;
   template <Bus bus>
@@ -189,7 +189,7 @@ class ChannelOf {
   [[gnu::always_inline]] inline void tick_planned(Tick t);
   template <Bus bus>
   void issue_planned_row(Tick t);
-  // channel_stream.hpp: many column commands at once
+  // channel_stream.hpp: many column commands in one loop
   bool streams() const;
   template <Bus bus>
   [[gnu::always_inline]] inline bool accept_in_stream(std::size_t queue, Tick limit);
@@ -197,7 +197,7 @@ class ChannelOf {
   void stream(Tick limit);
   [[gnu::always_inline]] inline void issue_planned_column(Tick t);
   [[gnu::always_inline]] inline void replan_rows(int bank, bool opener, Tick t);
-  /// First tick that present knowledge can affect.
+  /// First tick that can still change.
   Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
     Tick key = never;
@@ -212,7 +212,7 @@ class ChannelOf {
   Mask idle_banks() const;
   Tick idle_ready() const;
   void close_idle(Tick t, Mask allowed);
-  /// Whether queues may issue: an all-bank refresh stops them; a single-bank one stops its bank and further ACTs.
+  /// Whether queues may issue: an all-bank refresh stops all; a single-bank one stops its bank and further ACTs.
   bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
   Mask refreshing() const {
     return per_bank_ && !maintenance_.empty() ? bank_bit<Mask>(maintenance_.front()) : Mask{0};
@@ -232,7 +232,7 @@ class ChannelOf {
   Readiness<Mask> readiness_;
   Queues queues_;
   Bus bus_ = Bus::shared;
-  bool drain_ = false;  ///< whether in write mode
+  bool drain_ = false;  ///< write mode: issues from the write queue
   bool per_bank_ = false, closes_idle_ = false;
   int next_bank_ = 0;
   Tick page_timeout_ = 0;
@@ -242,7 +242,7 @@ class ChannelOf {
   std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks with per-bank refresh
   Ring<Request> offers_;
   std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: must be recomputed
-  bool newcomer_leads_ = false;                     ///< the request accepted last is the candidate of its bank
+  bool newcomer_leads_ = false;                     ///< the last accepted request is its bank's candidate
   bool ends_when_accepted_ = false;
   bool may_skip_ = false;  ///< the next offer may be far in the future
   bool columns_touch_rows_ = false, rows_touch_columns_ = false;
@@ -253,7 +253,7 @@ class ChannelOf {
   std::int64_t refused_at_ = -1;  ///< length of the full queue; -1: the front request was not rejected
   std::int64_t drain_high_ = 0, drain_low_ = 0;
   Tick read_latency_ = 0, refresh_interval_ = 0;
-  // Both edges: the last row command of a rising edge, and the falling edge that it restricts.
+  // Both edges: the last row command on a rising edge, and the falling edge that it restricts.
   Tick paired_edge_ = long_ago;
   Mask paired_blocked_ = 0, paired_scope_banks_ = 0;
   // Two-step activation and clock synchronisation.
@@ -271,10 +271,10 @@ class ChannelOf {
 extern template class ChannelOf<NarrowMask>;
 extern template class ChannelOf<WideMask>;
 
-/// A channel of either mask, by the part's number of banks; its members are those of ChannelOf.
+/// A channel with the mask for the part's number of banks; its members are those of ChannelOf.
 class Channel {
  public:
-  /// Calls with the actual channel, for long operations.
+  /// Calls `call` with the ChannelOf, for long operations.
   template <class Call>
   [[gnu::always_inline]] decltype(auto) visit(Call call) {
     if (auto* narrow = std::get_if<0>(&either_)) [[likely]]

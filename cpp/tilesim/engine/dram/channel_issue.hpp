@@ -6,7 +6,7 @@
 
 namespace tilesim::engine::dram {
 
-/// Timing of a bank command; the caller updates rows.
+/// Applies the timing of a bank command; the caller updates rows.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::issue(Command command, int bank, Tick t) {
   readiness_.issue(command, bank, t);
@@ -31,7 +31,7 @@ inline void ChannelOf<Mask>::issue_all(Command command, int scope, Tick t) {
 
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::finish_read(const QueuedRequest& entry, std::int64_t tick) {
-  last_return_ = std::max(last_return_, tick);  // returned in the order of issue
+  last_return_ = std::max(last_return_, tick);  // reads return in the order of issue
   const std::int64_t latency = last_return_ - 1 - entry.arrival;
   counters_.latency_sum += latency;
   counters_.latency_max = std::max(counters_.latency_max, latency);

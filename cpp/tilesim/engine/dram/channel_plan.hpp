@@ -1,15 +1,15 @@
-// The next command, found together with its tick: plans are kept as long as nothing can change them. Included by
-// channel_run.hpp alone.
+// Selects the next command together with its tick. Plans are valid until a candidate changes. Included only by
+// channel_run.hpp.
 //
-// A plan is the minimum over its candidates of (tick, class, age): the first tick at which any can go, and the oldest
-// among those that can go then. What arrives later is younger, so it changes a plan only by the same minimum.
+// A plan is the minimum over its candidates of (tick, class, age): the first tick at which any can issue, and the
+// oldest candidate for that tick. Later requests are younger, so the same minimum updates a plan.
 #pragma once
 
 #include "tilesim/engine/dram/channel_tick.hpp"
 
 namespace tilesim::engine::dram {
 
-/// tick << 32 | (not an opened row) << 30 | key.
+/// A plan as a number: tick << 32 | (row not opened yet) << 30 | key.
 inline std::uint64_t plan_of(Tick tick, bool waits, Tick key) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(tick)) << 32 | static_cast<std::uint64_t>(waits) << 30 |
          static_cast<std::uint32_t>(key);
@@ -22,8 +22,8 @@ inline int plan_bank(std::uint64_t plan) {
 inline bool plan_is_opener(std::uint64_t plan) { return (plan >> 30 & 1) == 0; }
 
 #if defined(__AVX2__)
-/// The best bank in `mask`: `ready` for banks also in `first`, `other` for the rest. `rise`: the former only go on odd
-/// ticks.
+/// The best bank in `mask`, at tick `ready` for banks also in `first`, else `other`. `rise`: banks in `first` issue
+/// only on odd ticks.
 template <bool rise, int blocks, class Mask>
 [[gnu::always_inline]] inline std::uint64_t best_in_lanes(Mask mask, Mask first, const PerBank<Mask>& ready,
                                                           const PerBank<Mask>& other, const PerBank<Mask>& key,
@@ -103,7 +103,7 @@ template <Bus bus>
   return plan;
 }
 
-/// Plans ACT for closed banks, PREpb for open ones.
+/// Plans ACT for closed banks and PREpb for open ones.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline std::uint64_t ChannelOf<Mask>::plan_rows(Tick soon) const {
@@ -133,8 +133,8 @@ void ChannelOf<Mask>::plan_newcomer(std::size_t queue, int bank, Tick c) {
     rows_plan_ = std::min(rows_plan_, plan_of(at(3, 0), true, key));
 }
 
-/// Updates the plan after a column command: a row command of its bank moves to a later tick, or becomes possible after
-/// the column command for which the row was opened. Other banks are unchanged.
+/// Updates the plan after a column command: a row command of its bank moves to a later tick, or becomes possible if the
+/// row was opened for that column command. Other banks are unchanged.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::replan_rows(int bank, bool opener, Tick t) {
   const auto queue = static_cast<std::size_t>(drain_);
@@ -174,19 +174,19 @@ void ChannelOf<Mask>::issue_planned_row(Tick t) {
     columns_plan_ = 0;
     return;
   }
-  // The opener, and others of its row, join the column candidates.
+  // The opener and other requests of its row become column candidates.
   constexpr Tick rise = bus == Bus::both_edges;
   const auto b = static_cast<std::size_t>(bank);
   const Tick at = std::max(t + 1, readiness_.ready[queue].at[b]) | rise;
   columns_plan_ = std::min(columns_plan_, plan_of(at, false, queues_.opened_key.at[b]));
 }
 
-/// Issues the planned commands of tick t, when neither refresh nor a change of the write mode interferes.
+/// Issues the planned commands of tick t if neither refresh nor a change of the write mode interferes.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::tick_planned(Tick t) {
   if (bus == Bus::shared) {
-    // A tick may come early, when a change of the write mode that was due is no longer.
+    // The tick may be too early if a change of the write mode was due and no longer is.
     if (plan_tick(std::min(columns_plan_, rows_plan_)) > t) return;
     if (columns_plan_ < rows_plan_)
       issue_planned_column(t);

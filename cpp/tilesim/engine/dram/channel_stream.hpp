@@ -1,6 +1,5 @@
-// Column commands of the selected queue, one after the other, as long as nothing else comes first: what streams consist
-// of. The same as the general loop of channel_run.hpp, without what cannot happen here. Included by channel_run.hpp
-// alone.
+// Fast path for streams: consecutive column commands of the selected queue, while no other command comes first. Equal
+// to the general loop of channel_run.hpp without the cases that cannot occur here. Included only by channel_run.hpp.
 #pragma once
 
 #include "tilesim/engine/dram/channel_plan.hpp"
@@ -14,7 +13,7 @@ inline bool ChannelOf<Mask>::streams() const {
   return queues_.hit[queue] != 0 && queues_.opened[1 - queue] == 0 && columns_plan_ < rows_plan_ && !drain_flips();
 }
 
-/// Accepts requests due before the next command and before tick `limit`. False: one of them does not fit the stream.
+/// Accepts requests due before the next command and before tick `limit`. Returns false if one does not fit the stream.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline bool ChannelOf<Mask>::accept_in_stream(std::size_t queue, Tick limit) {
@@ -37,7 +36,7 @@ template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::stream(Tick limit) {
   const auto queue = static_cast<std::size_t>(drain_);
-  // A hit taken from a queue this short changes the write mode.
+  // Taking a hit from a queue this short changes the write mode.
   const std::int64_t shortest = queue == Queues::reads ? 1 : queues_.count[0] > 0 ? drain_low_ + 1 : 0;
   while (accept_in_stream<bus>(queue, limit)) {
     const Tick t = plan_tick(columns_plan_);

@@ -1,5 +1,5 @@
-// The decisions of a channel in one tick, and the next tick in which it can decide anything. Included only by
-// channel_run.hpp; it is a header so that it is compiled together with the loop.
+// Selects a channel's commands in one tick, and finds the next tick with a possible command. Included only by
+// channel_run.hpp; a header, so that it is compiled together with the loop.
 #pragma once
 
 #include <string>
@@ -73,13 +73,13 @@ inline std::pair<Tick, bool> ChannelOf<Mask>::maintenance_ready() const {
   return {readiness_.all_bank(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
 }
 
-inline constexpr std::size_t most_waiting = 1 << 16;  ///< refresh jobs
+inline constexpr std::size_t most_waiting = 1 << 16;  ///< limit on refresh jobs
 
 template <class Mask>
 inline void ChannelOf<Mask>::refresh_due(Tick t) {
   if (t < next_refresh_) return;
   for (int scope = 0; scope < readiness_.timing().scopes; ++scope) {
-    // Banks of a scope take turns.
+    // Banks of a scope are refreshed in turn.
     const Mask banks = scope_banks(scope);
     maintenance_.push_back(per_bank_ ? first_bank(banks) + next_bank_ : scope);
   }
@@ -95,8 +95,8 @@ inline void ChannelOf<Mask>::refresh_due(Tick t) {
   may_skip_ = !offers_.empty() && next_due() - base_ > next_refresh_;
 }
 
-/// The command of the first refresh job, if it is ready. On a falling edge only precharges issue, and on the one paired
-/// with a row command only a PREpb to a bank that is not blocked.
+/// Issues the command of the first refresh job if it is ready. A falling edge allows precharges only, and the one
+/// paired with a row command only a PREpb to a bank that is not blocked. Returns whether it issued one.
 template <class Mask>
 inline bool ChannelOf<Mask>::serve_maintenance(Tick t, bool falling, bool paired) {
   const auto [ready, precharge] = maintenance_ready();
@@ -117,7 +117,7 @@ inline bool ChannelOf<Mask>::serve_maintenance(Tick t, bool falling, bool paired
   return true;
 }
 
-/// Open banks without waiting requests.
+/// Open banks without queued requests.
 template <class Mask>
 inline Mask ChannelOf<Mask>::idle_banks() const {
   return queues_.open & ~(queues_.opened[0] | queues_.opened[1] | queues_.hit[0] | queues_.hit[1]);
@@ -133,7 +133,7 @@ inline Tick ChannelOf<Mask>::idle_ready() const {
   return first;
 }
 
-/// Closed or timeout pages: precharges the first idle bank whose timeout has passed, if no other command issues.
+/// For page policies closed and timeout: precharges the first idle bank whose timeout has passed.
 template <class Mask>
 inline void ChannelOf<Mask>::close_idle(Tick t, Mask allowed) {
   for (Mask rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
@@ -164,7 +164,7 @@ inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_hit(Tick t) const {
   return {key, drain_ ? Command::write : Command::read, false};
 }
 
-/// Oldest ready ACT (unless only precharges may go) or PREpb of the selected queue among the banks `allowed`.
+/// Oldest ready ACT (if `activates`) or PREpb of the selected queue among the banks `allowed`.
 template <class Mask>
 inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_row(Tick t, Mask allowed, bool activates) const {
   allowed &= ~refreshing();
@@ -238,7 +238,7 @@ void ChannelOf<Mask>::row_slot(Tick t) {
   if (closes_idle_ && maintenance_.empty()) close_idle(t, allowed);
 }
 
-/// Issues ACT in two steps, and a CAS command a tick before a burst for which the data clock is stopped.
+/// Issues ACT in two steps, and a CAS command one tick before a burst if the data clock is stopped.
 template <class Mask>
 inline void ChannelOf<Mask>::tick_two_step(Tick t) {
   if (held_) {

@@ -1,4 +1,4 @@
-// Channels of more than 64 banks.
+// Channels with more than 64 banks.
 #include "tilesim/engine/dram/channel_run.hpp"
 
 namespace tilesim::engine::dram {

@@ -1,4 +1,4 @@
-// Searches over banks: sixteen banks at a time with vector instructions, otherwise bit by bit.
+// Searches over banks: sixteen banks at a time with vector instructions, otherwise one by one.
 #pragma once
 // Functions are static: files compiled for different processors must not share them.
 
@@ -62,7 +62,7 @@ static inline Tick lowest(__m256i ticks) {
   return _mm_cvtsi128_si32(_mm_min_epi32(low, _mm_shuffle_epi32(low, 0xb1)));
 }
 
-/// All ones in the lanes of those eight banks that are in the mask.
+/// A vector with all ones in those of eight lanes whose banks are in the mask.
 template <class Mask>
 static inline __m256i lanes_of(Mask mask, int eight) {
   const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -112,7 +112,7 @@ using EightTicks [[gnu::vector_size(32)]] = Tick;
 
 template <class Mask>
 static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
-  // Blocks lie one after the other, aligned to 64 bytes; may_alias lets vectors look at arrays of ticks.
+  // Blocks are contiguous and aligned to 64 bytes; may_alias allows vector access to arrays of ticks.
   using Lanes [[gnu::may_alias]] = EightTicks;
   auto* at = reinterpret_cast<Lanes*>(ready.at.data());
   const auto* row = reinterpret_cast<const Lanes*>(delays);

@@ -14,14 +14,14 @@ int bits_of(std::int64_t count) { return std::bit_width(static_cast<std::uint64_
 
 struct Field {
   std::string name;
-  int bits = 0;    ///< in all
-  int to = 0;      ///< place in the flat bank number
-  int placed = 0;  ///< bits that pieces have taken so far, from the least significant on
+  int bits = 0;    ///< total
+  int to = 0;      ///< shift in the flat bank number
+  int placed = 0;  ///< bits assigned to pieces so far, from the least significant on
 };
 
 struct Token {
   std::string name;
-  int width = -1;  ///< not given
+  int width = -1;  ///< -1: not given
 };
 
 std::vector<Token> tokens_of(const std::string& order) {
@@ -55,18 +55,18 @@ std::vector<Field> fields_of(const Part& part) {
   return fields;
 }
 
-/// Irreducible over GF(2), by degree (Lidl and Niederreiter, "Finite Fields", table C).
+/// Irreducible polynomials over GF(2), by degree (Lidl and Niederreiter, "Finite Fields", table C).
 constexpr std::array<std::uint64_t, 13> irreducible{
     0, 0b11, 0b111, 0b1011, 0b10011, 0b100101, 0b1000011, 0b10000011, 0b100011011, 0b1000000011, 0x409, 0x805, 0x1009};
 
-/// A field of all levels of banks.
+/// Name of the field that contains all levels of banks.
 constexpr std::string_view every_level = "all";
 
 }  // namespace
 
 Fold::Fold(int bits, bool ipoly) {
   if (bits == 0) return;
-  std::uint64_t digit = ipoly ? 1ULL << bits : 1;  // what the number's bit stands for, reduced
+  std::uint64_t digit = ipoly ? 1ULL << bits : 1;  // contribution of the number's bit after reduction
   const std::uint64_t top = 1ULL << bits;
   const auto reduce = [&] {
     if ((digit & top) != 0) digit = ipoly ? digit ^ irreducible[static_cast<std::size_t>(bits)] : digit ^ top ^ 1;
@@ -108,7 +108,7 @@ std::vector<Hash> read_hashes(const Json& json) {
 
 namespace {
 
-/// Of which a part may have none: an order that a machine gives then places nothing.
+/// Whether some parts lack this level; in a machine's order it then takes no bits.
 bool level_of_some_parts(const std::string& name) {
   return name == "rank" || name == "pseudo_channel" || name == "bank_group";
 }

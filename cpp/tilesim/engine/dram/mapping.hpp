@@ -1,10 +1,10 @@
-// From addresses to channels, banks and rows: a bit-order string, plus hashes.
+// Maps addresses to channels, banks and rows by a string of address fields, with hashes.
 //
 // "row bank bank_group pseudo_channel column offset": fields from the most to the least significant bit. A field may be
-// cut into pieces with widths ("column:3"); its last piece may leave the width out. Hashes then change one field, or
-// all levels of banks together, by bits of the row: xor folds the row onto it (Zhang, Zhu and Zhang, "A
-// permutation-based page interleaving scheme", MICRO 2000); ipoly takes (row, field) modulo an irreducible polynomial
-// over GF(2) (Rau, "Pseudo-randomly interleaved memory", ISCA 1991). Both keep the mapping one to one.
+// split into pieces with widths ("column:3"); its last piece may omit the width. Hashes then change one field, or all
+// levels of banks together, by bits of the row: xor folds the row into it (Zhang, Zhu and Zhang, "A permutation-based
+// page interleaving scheme", MICRO 2000); ipoly takes (row, field) modulo an irreducible polynomial over GF(2) (Rau,
+// "Pseudo-randomly interleaved memory", ISCA 1991). Both keep the mapping one-to-one.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct Hash {
   bool ipoly = false;
 };
 
-/// Folds a number to a few bits, linearly over GF(2), with one lookup per byte.
+/// Folds a number to fewer bits, linearly over GF(2), with one lookup per byte.
 class Fold {
  public:
   Fold() = default;
@@ -48,9 +48,9 @@ class AddressMap {
  public:
   struct Location { std::int32_t bank = 0, row = 0; };
 
-  /// Empty `order`: the part's own. UserError for an unknown field, or if the order does not cover the part.
+  /// Empty `order`: the part's default. Throws UserError for unknown fields, or if it does not cover the part.
   explicit AddressMap(const Part& part, const std::string& order = {}, const std::vector<Hash>& hashes = {});
-  /// Ignores bits above the row: an address beyond the capacity wraps.
+  /// Ignores bits above the row: addresses beyond the capacity wrap.
   Location locate(std::uint64_t address) const {
     std::uint64_t bank = 0, row = address >> row_shift_ & row_mask_;
     if (together_) {
@@ -63,8 +63,8 @@ class AddressMap {
     if (!mixes_.empty()) bank ^= mixed(row);
     return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
   }
-  /// For each burst of an aligned unit, the value to XOR with the bank of the unit's first burst; address fields do not
-  /// overlap. Empty if bursts of a unit are in different rows.
+  /// The value of each burst of an aligned unit to XOR with the bank of the unit's first burst (address fields do not
+  /// overlap). Empty if bursts of a unit are in different rows.
   std::vector<std::uint8_t> banks_within(std::uint64_t unit, std::uint64_t burst) const;
   std::int64_t capacity_bytes() const { return capacity_; }
 
@@ -88,17 +88,17 @@ class AddressMap {
   std::vector<BitField> bank_pieces_, row_pieces_;
   std::vector<Mix> mixes_;
   std::int64_t capacity_ = 0;
-  // Where the bank's bits lie together, and the row's: one table.
+  // A single table, if the bank's bits are contiguous, and the row's are.
   bool together_ = false;
   int bank_shift_ = 0, row_shift_ = 0;
   std::uint64_t bank_mask_ = 0, row_mask_ = 0;
   std::array<std::uint8_t, bank_limit> bank_table_{};
 };
 
-/// Permutation of channels, so that strides do not map to few of them: each round over all channels rotates their
-/// order, by one (skew) or by the round folded to their number (ipoly). One-to-one for any number of channels.
+/// Permutation of channels, so that strides use all of them: each round over all channels rotates their order, by one
+/// (skew) or by the round number folded to the number of channels (ipoly). One-to-one for any number of channels.
 enum class ChannelHash : std::uint8_t { none, skew, ipoly };
-ChannelHash channel_hash_of(const std::string& name);  ///< UserError for an unknown one
+ChannelHash channel_hash_of(const std::string& name);  ///< throws UserError for an unknown name
 
 /// Spreads addresses over any number of channels, `interleave` consecutive bytes on each.
 class ChannelMap {

@@ -24,7 +24,7 @@ std::size_t choice(const Json& json, const std::vector<std::string>& allowed) {
   return static_cast<std::size_t>(found - allowed.begin());
 }
 
-/// Nothing for a command of the standard that this controller never issues.
+/// Reads a list of commands, without those that this controller never issues.
 std::vector<Command> read_commands(const Json& json) {
   static const std::vector<std::string> never{"RDA", "WRA", "RFMab", "RFMpb", "ACT2", "CAS_RD", "CAS_WR"};
   std::vector<Command> commands;
@@ -123,7 +123,7 @@ void read_energy(Part& part, const Json& json) {
   reader.finish();
 }
 
-/// A file's own keys over those of the file it is based on; timings one by one.
+/// Merges a file's keys into those of the file that it is based on, timings one by one.
 Json resolved(const Json& json, const std::filesystem::path& folder, int depth) {
   const Json* base = json.find("based_on");
   if (!base) return json;

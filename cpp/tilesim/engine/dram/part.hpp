@@ -1,9 +1,9 @@
 // A DRAM part: organisation, timing, command constraints and controller, read from configs/dram/<name>.json.
 //
-// Constraints are data: after a command of `after` at tick t, no command of `before` to the same node of `level` before
-// t + cycles. What differs between standards (buses, two-step activation, clock synchronisation, refresh scope) is a
-// declared feature. Times are ticks of `clock_ps` picoseconds. Timing values and constraints may be written as
-// expressions: "nCWL + nBL + nWTRS", "14 ns", "max(4, 5 ns)"; nanoseconds are rounded up to whole ticks.
+// Constraints are data: after a command of `after` at tick t, no command of `before` may issue to the same node of
+// `level` before t + cycles. Differences between standards (buses, two-step activation, clock synchronisation, refresh
+// scope) are declared features. Times are ticks of `clock_ps` picoseconds. Timing values and constraints may be
+// expressions: "nCWL + nBL + nWTRS", "14 ns", "max(4, 5 ns)"; nanoseconds are rounded up to full ticks.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace tilesim::engine::dram {
 
-/// Commands of the controller. The first four address a bank and determine the timing; they index arrays.
+/// Commands of the controller. The first five address a bank; values are array indices.
 enum class Command : std::uint8_t { read, write, activate, precharge, refresh_bank, precharge_all, refresh_all };
 inline constexpr int command_count = 7;
 inline constexpr int bank_command_count = 5;  ///< commands that address one bank
@@ -42,27 +42,27 @@ enum class PagePolicy : std::uint8_t { open, closed, timeout };
 enum class RefreshMode : std::uint8_t { all_bank, per_bank, none };
 
 struct Controller {
-  std::int64_t read_queue = 32, write_queue = 32;                ///< entries
-  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< fractions of the write queue: drain start, end
+  std::int64_t read_queue = 32, write_queue = 32;                ///< number of entries
+  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< fractions of the write queue at drain start, end
   PagePolicy page = PagePolicy::open;
   std::int64_t page_timeout = 0;  ///< ticks without a column command after which an idle row is closed
   RefreshMode refresh = RefreshMode::all_bank;
 };
 
 struct Features {
-  bool row_and_column_bus = false;  ///< a row and a column command may go in one tick; otherwise one command
-  bool both_edges = false;          ///< a tick is half a clock: even ticks carry precharges only
-  bool two_step_activate = false;   ///< ACT is ACT-1 and ACT-2, at most `activate_window` ticks apart
+  bool row_and_column_bus = false;  ///< a row and a column command may issue in one tick; otherwise one command
+  bool both_edges = false;          ///< a tick is half a clock cycle: even ticks allow precharges only
+  bool two_step_activate = false;   ///< ACT consists of ACT-1 and ACT-2, at most `activate_window` ticks apart
   std::int64_t activate_window = 0;
   bool clock_sync = false;  ///< a CAS command restarts the data clock unless a burst keeps it running
   std::int64_t sync_read = 0, sync_write = 0;  ///< ticks from RD or WR until the data clock stops
-  int all_bank_scope = 0;                      ///< level that PREab and REFab address
+  int all_bank_scope = 0;                      ///< level of the nodes that PREab and REFab address
 };
 
 /// Energies in femtojoules; negative: unknown.
 struct CommandEnergy {
   std::int64_t activate = -1;          ///< per ACT, including its precharge
-  std::int64_t read = -1, write = -1;  ///< per burst, from the row buffer to the other end of the data bus
+  std::int64_t read = -1, write = -1;  ///< per burst, between row buffer and the other end of the data bus
   std::int64_t refresh_all = -1, refresh_bank = -1;
   std::int64_t background_microwatts = -1;
   bool known() const { return activate >= 0; }
@@ -86,17 +86,17 @@ struct Part {
   CommandEnergy energy;
   std::map<std::string, std::string> sources;
 
-  /// UserError with the place for unknown keys, missing or contradictory constraints, zero-size queues.
+  /// Throws UserError with the place for unknown keys, missing or contradictory constraints, and empty queues.
   static Part from_json(const Json& json);
   static Part read_file(const std::string& path);
-  /// The part with these `controller` settings, as written in a file; checked again.
+  /// The part with these `controller` settings in the format of a file; checked again.
   Part with_controller(const Json& settings) const;
-  Json to_json() const;  ///< with all numbers resolved; reading it gives an equal part
+  Json to_json() const;  ///< with all expressions evaluated; reading it gives an equal part
 
   int level(const std::string& name) const;           ///< index of a level; -1 if missing
   std::int64_t count(const std::string& name) const;  ///< number of nodes per parent; 1 if missing
   int bank_level() const { return static_cast<int>(levels.size()) - 3; }
-  int banks() const;  ///< number in the whole channel
+  int banks() const;  ///< number in the channel
   /// Node of `level` that contains the bank; nodes of a level are numbered through the channel.
   int node(int level, int bank) const;
   std::int64_t capacity_bytes() const;

@@ -13,7 +13,7 @@ using Pair = std::pair<Command, Command>;
 
 bool is_all_bank(Command command) { return command == Command::precharge_all || command == Command::refresh_all; }
 
-/// Longest limit on `pair` for one node and itself; -1: none.
+/// Longest limit on `pair` within one node; -1: none.
 std::int64_t limit_of(const Part& part, Pair pair) {
   std::int64_t longest = -1;
   for (const Constraint& c : part.constraints) {

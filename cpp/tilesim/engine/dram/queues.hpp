@@ -1,6 +1,6 @@
-// Requests waiting in a channel, kept per bank: those that hit the open row and those that do not, oldest first.
+// Requests queued in a channel, kept per bank: those that hit the open row, and the others, oldest first.
 //
-// All requests of a bank share at most two next commands, so only the head of each list competes.
+// All requests of a bank share at most two next commands, so only the head of each list is a candidate.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ namespace tilesim::engine::dram {
 struct QueuedRequest {
   std::int64_t arrival = 0;  ///< absolute tick
   std::uint64_t address = 0;
-  Tick key = 0;  ///< age * number of banks in the mask + bank: one minimum gives both
+  Tick key = 0;  ///< age * number of banks in the mask + bank: one minimum finds both
   std::int32_t row = 0;
   std::uint32_t tag = 0;
   std::uint16_t next = 0;
-  bool counted = false;  ///< its row outcome has been counted
+  bool counted = false;  ///< its hit, miss or conflict has been counted
 };
 
-/// Definitions that do not depend on the number of banks.
+/// Definitions that are independent of the number of banks.
 struct QueueNames {
   static constexpr std::uint16_t none = 0xffff;
   enum : std::size_t { reads = 0, writes = 1 };
@@ -34,7 +34,7 @@ class Queues : public QueueNames {
 
   Queues(std::int64_t read_entries, std::int64_t write_entries, int banks);
 
-  /// Appends a request to its list. Returns whether it is now its bank's candidate.
+  /// Appends a request to its list. Returns whether it becomes its bank's candidate.
   bool push(std::size_t queue, int bank, std::int32_t row, std::uint64_t address, std::uint32_t tag,
             std::int64_t arrival) {
     const std::uint16_t slot = free_.back();
@@ -77,7 +77,7 @@ class Queues : public QueueNames {
   }
   QueuedRequest& opened_entry(int bank) { return entries_[opened_slot_[static_cast<std::size_t>(bank)]]; }
 
-  /// Removes the oldest hit, whose column command issues.
+  /// Removes the oldest hit when its column command issues.
   void take_hit(std::size_t queue, int bank) {
     const auto b = static_cast<std::size_t>(bank);
     List& list = hit_[queue][b];
@@ -91,16 +91,16 @@ class Queues : public QueueNames {
       hit_key[queue].at[b] = entries_[list.head].key;
   }
 
-  /// Removes the request that opened the row, whose column command issues.
+  /// Removes the request that opened the row when its column command issues.
   void take_opened(std::size_t queue, int bank) {
     opened[queue] &= ~bank_bit<Mask>(bank);
     free_.push_back(opened_slot_[static_cast<std::size_t>(bank)]);
   }
 
-  /// Starts ACT for the oldest request of a closed bank: the request leaves its queue. Until `end_activate` the bank is
+  /// Starts ACT for the oldest request of a closed bank and removes it from its queue. Until `end_activate` the bank is
   /// neither open nor a candidate.
   void begin_activate(std::size_t queue, int bank);
-  /// Opens the row: its request waits for the column command in the opened list, others of the row become hits.
+  /// Opens the row: its request waits in the opened list for the column command; others of the row become hits.
   void end_activate(std::size_t queue, int bank);
   void precharge(int bank);
 

@@ -1,4 +1,4 @@
-// The earliest tick at which each command may go to each bank. Every issue raises these ticks.
+// The earliest tick at which each command may issue to each bank. Every issued command raises these ticks.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Readiness {
     last_[c][timing.scope_of[b]] = t;
     if (window_commands_ >> c & 1) issue_window(command, bank, t);
   }
-  /// Applies RD or WR. Effects on the other direction are deferred until `settle`, if they do not affect rows.
+  /// Applies RD or WR. Effects on the other direction are deferred until `settle`, unless they limit row commands.
   [[gnu::always_inline]] void issue_column(std::size_t column, int bank, Tick t) {
     const Timing& timing = *timing_;
     if (timing.columns_touch_rows || in_window(static_cast<Command>(column)))
@@ -85,7 +85,7 @@ class Readiness {
   std::shared_ptr<const Timing> timing_;
   /// Last tick of each command per scope, for PREab and REFab.
   std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, command_count> last_{};
-  /// RD and WR per group: last tick, and those deferred until `settle`.
+  /// RD and WR per group: last tick, and the groups with effects deferred until `settle`.
   std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, 2> late_{};
   std::array<Mask, 2> unsettled_{};
   struct WindowRing {
@@ -114,7 +114,7 @@ inline void Readiness<Mask>::issue_window(Command command, int bank, Tick t) {
   }
 }
 
-/// A tick relative to a base moved by `by`; long_ago is unchanged.
+/// A tick relative to a base that moved by `by`; long_ago is unchanged.
 inline Tick moved(Tick tick, Tick by) { return tick < long_ago / 2 + by ? long_ago : tick - by; }
 
 }  // namespace tilesim::engine::dram

@@ -22,11 +22,11 @@ class Builder {
   Builder(const Part& part, Timing& timing) : part_(part), timing_(timing) {}
 
   void bank_rows(int after) {
-    // A sibling entry of banks would need a row per bank; the delays of a group are then kept per bank.
+    // A constraint between sibling banks would need a row per bank; delays are kept per group.
     std::vector<int> banks = representatives(timing_.group_of);
     for (int before = 0; before < timing_.befores; ++before) add_rows(after, before, banks);
     for (int before = 0; before < timing_.befores; ++before) {
-      Tick delay = 0;  // a limit of zero ticks limits nothing
+      Tick delay = 0;  // a limit of zero ticks has no effect
       for (const Constraint& c : part_.constraints)
         if (c.level == part_.bank_level() && !c.sibling && c.window == 1 && contains(c.after, after) &&
             contains(c.before, before))
@@ -78,7 +78,7 @@ class Builder {
       for (const Constraint& c : part_.constraints) {
         if (!contains(c.after, after) || !contains(c.before, before)) continue;
         const auto cycles = static_cast<Tick>(c.cycles);
-        // At scope level: the scope itself, or for a sibling entry the others. Above it: every scope.
+        // At scope level: limits the scope itself, or the other scopes for a sibling constraint. Above it: all scopes.
         if (!c.sibling) same = std::max(same, cycles);
         if (c.sibling || c.level < part_.features.all_bank_scope) other = std::max(other, cycles);
       }
@@ -86,7 +86,7 @@ class Builder {
   }
 
  private:
-  /// One bank of every node.
+  /// One bank per node.
   std::vector<int> representatives(const std::array<std::uint8_t, bank_limit>& node_of) const {
     std::vector<int> banks;
     for (int bank = 0; bank < timing_.banks; ++bank)
@@ -115,7 +115,7 @@ class Builder {
         Tick longest = long_ago;
         for (const Constraint& c : part_.constraints) {
           if (c.window > 1 || !contains(c.after, after) || !contains(c.before, before)) continue;
-          if (c.level == part_.bank_level() && !c.sibling) continue;  // own_bank
+          if (c.level == part_.bank_level() && !c.sibling) continue;  // belongs to own_bank
           if (relates(part_, c, from, to)) longest = std::max(longest, static_cast<Tick>(c.cycles));
         }
         any |= longest > 0;

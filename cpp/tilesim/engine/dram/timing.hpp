@@ -1,4 +1,4 @@
-// The timing constraints of a part, flattened for the channel: each command has a row of delays to every bank.
+// A part's timing constraints as tables for the channel: each command has a row of delays to every bank.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ inline constexpr Tick never = 1 << 30;  ///< later than any tick
 inline constexpr Tick long_ago = -(1 << 30);
 inline constexpr int block_lanes = 16;
 
-/// Ticks of sixteen banks: one cache line.
+/// Ticks of sixteen banks, in one cache line.
 struct alignas(64) Block { std::array<Tick, block_lanes> lane; };
 /// Bit sets of banks; channels with at most 64 banks use the first type.
 using NarrowMask = std::uint64_t;
@@ -58,12 +58,12 @@ struct Timing {
 
   int banks = 0;
   int blocks = 0;   ///< number of blocks of sixteen banks
-  int befores = 0;  ///< number of bank commands with tracked readiness: REFpb only if used
+  int befores = 0;  ///< number of bank commands with tracked ticks: REFpb only if used
   int scopes = 0;   ///< number of nodes that PREab and REFab address
   std::array<std::uint8_t, bank_limit> group_of{}, scope_of{};
   std::vector<WideMask> scope_banks;  ///< mask of each scope
 
-  /// An effect of one command: `value` is the index of a first block of delays, or a delay.
+  /// An effect of a command: `value` is the index of the first block of delays, or a delay.
   struct Effect { std::int32_t before = 0, value = 0; };
   class Effects {
    public:
@@ -75,15 +75,15 @@ struct Timing {
     std::array<Effect, bank_command_count> items_{};
     std::size_t count_ = 0;
   };
-  /// Effects beyond the command's own bank. Row of node n: `value + n * blocks`; nodes are bank groups of a bank
-  /// command and scopes of an all-bank one.
+  /// Effects beyond the command's own bank. Row of node n: `value + n * blocks`. Nodes are bank groups for bank
+  /// commands, and scopes for all-bank commands.
   std::array<Effects, command_count> effects;
   std::vector<Block> delays;  ///< long_ago: no limit
   /// Effects on the same bank: bank-level constraints between bank commands, delays in ticks.
   std::array<Effects, bank_command_count> own_bank;
 
   bool columns_touch_rows = false;  ///< RD or WR limit ACT or PREpb beyond their own bank
-  /// First block for RD (0) to RD or WR (1) to WR of other banks; -1: none.
+  /// First block of delays from RD (0) to RD or WR (1) to WR of other banks; -1: none.
   std::array<std::int32_t, 2> own_direction{-1, -1};
 
   struct Window {
@@ -97,7 +97,7 @@ struct Timing {
   };
   std::vector<Window> windows;
 
-  /// Delay from a command in scope s to PREab (0) or REFab (1): of scope s; of other scopes.
+  /// Delay from a command in scope s to PREab (0) or REFab (1), in scope s and in other scopes.
   std::array<std::array<Tick, 2>, command_count> to_all_same{}, to_all_other{};
 };
 

@@ -55,7 +55,7 @@ class TimingParser {
     while (take('*')) value = bounded(value * bounded(factor()));
     return value;
   }
-  /// So small that neither a sum nor a product of two can wrap.
+  /// The value, if so small that sums and products of two cannot overflow.
   std::int64_t bounded(std::int64_t value) const {
     if (std::abs(value) > limit) fail("a number is too large");
     return value;
@@ -86,7 +86,7 @@ class TimingParser {
     skip();
     const std::size_t before = at_;
     if (letters() == "ns") {
-      // Rounded up; a part in ten thousand of a tick is the rounding of the decimal text itself.
+      // Rounds up; allows a ten-thousandth of a tick for rounding in the decimal text.
       const double ticks = std::stod(digits) * 1000.0 / static_cast<double>(clock_ps_);
       return static_cast<std::int64_t>(std::ceil(ticks - 1e-4));
     }

@@ -47,7 +47,7 @@ class Name {
   }
   bool end() const { return at_ == text_.size(); }
   bool is(const std::string& word) const { return text_ == word; }
-  /// "256B", "64KiB": a positive multiple of `unit`.
+  /// Reads a size such as "256B" or "64KiB": a positive multiple of `unit`.
   Address size(Address unit) {
     const std::size_t begin = at_;
     Address value = 0;

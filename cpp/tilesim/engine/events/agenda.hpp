@@ -7,13 +7,13 @@
 
 namespace tilesim::engine {
 
-/// All deliveries (commit to piece) of an instant precede all starts.
+/// Event kinds. At equal times all deliveries (commit to piece) precede all starts.
 enum class EventKind : std::uint8_t { commit, release, count, arrive, piece, chunk, queue, stream, admit };
 
 struct Event {
   std::int64_t time = 0;
   std::uint64_t order = 0;  ///< phase, component (stream), port (queue, slot or counter), kind
-  std::int64_t value = 0;   ///< payload by kind; index of the details
+  std::int64_t value = 0;   ///< payload by kind, or index of the details
 
   int stream() const { return static_cast<int>(order >> 32 & 0x3FFFFFFF); }
   int port() const { return static_cast<int>(order >> 8 & 0xFFFFFF); }
@@ -21,7 +21,7 @@ struct Event {
 };
 static_assert(sizeof(Event) == 24);
 
-/// A binary heap by (time, order). Events that compare equal have equal effects, so that their order has no influence.
+/// A binary heap by (time, order). Events that compare equal have equal effects, in any order.
 class EventQueue {
  public:
   void push(const Event& event);
@@ -29,7 +29,7 @@ class EventQueue {
   const Event& top() const { return heap_.front(); }
   Event pop();
   std::size_t size() const { return heap_.size(); }
-  std::uint64_t shuffle = 0;  ///< test: changes insertion paths, never the order
+  std::uint64_t shuffle = 0;  ///< test: changes the heap's inner order, not that of events
 
  private:
   std::vector<Event> heap_;
@@ -38,27 +38,27 @@ class EventQueue {
 /// Additional data of a commit, count or arrival.
 struct Details { std::int64_t a = 0, b = 0, c = 0; };
 
-/// The future events, and the current time.
+/// Future events and the current time.
 class Agenda {
  public:
   static constexpr int most_streams = 1 << 30, most_ports = 1 << 24;
 
   explicit Agenda(std::uint64_t shuffle) { queue_.shuffle = shuffle; }
   std::int64_t now() const { return now_; }
-  std::int64_t taken() const { return taken_; }  ///< number of events so far
+  std::int64_t taken() const { return taken_; }  ///< number of events taken so far
   bool empty() const { return queue_.empty(); }
   std::int64_t next() const { return queue_.top().time; }
-  /// UserError if the time exceeds the range of a cycle counter.
+  /// Throws UserError if the time exceeds the range of a cycle counter.
   void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t value = 0);
   void push(EventKind kind, std::int64_t time, int stream, int port, const Details& details);
-  /// Takes the next event and advances the time to it.
+  /// Removes and returns the next event, and advances the time to it.
   Event take();
-  void put_back(const Event& event);    ///< returns the event taken last, which had no effect
-  Details details(const Event& event);  ///< call it once per event
-  void drop(const Event& event);        ///< discards them instead
+  void put_back(const Event& event);    ///< puts back the event taken last, which had no effect
+  Details details(const Event& event);  ///< returns and frees the details; call it once per event
+  void drop(const Event& event);        ///< frees the details without reading them
   void pass(std::int64_t time) { now_ = time > now_ ? time : now_; }
 
-  std::string subject;  ///< current subject, for messages
+  std::string subject;  ///< subject of error messages
 
  private:
   EventQueue queue_;

@@ -1,5 +1,5 @@
-// Admission of jobs, in order of (arrival, priority, submission), as soon as their cores have room. A waiting job keeps
-// its cores from the jobs behind it.
+// Admits jobs in order of (arrival, priority, submission) once their cores have free contexts. Later jobs wait for the
+// cores of a waiting job.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace tilesim::engine {
 
 struct JobState;
 
-/// Admits jobs to cores. It checks a job when it arrives, when it becomes the first in line for a core, and when one of
-/// its cores becomes free, so that the cost does not depend on the number of waiting jobs.
+/// Admits jobs to cores. Checks a job when it arrives, when it becomes first in line for a core, and when one of its
+/// cores becomes free, so that the cost does not depend on the number of waiting jobs.
 class Admission {
  public:
   explicit Admission(const Chip& chip);

@@ -11,7 +11,7 @@ namespace tilesim::engine {
 
 namespace {
 
-/// Types of the slots that a vector compute's views lie in.
+/// Types of the slots of a vector compute's views.
 std::map<std::string, DType> types_of(const program::CompiledProgram& program, const program::Instruction& of) {
   const auto& op = std::get<program::VectorOp>(of.statement->action);
   std::map<std::string, DType> types;
@@ -52,7 +52,7 @@ std::string numbers_of(const UserInstruction& one) {
   return text;
 }
 
-/// Which of the machine's own instructions the program takes, and where it takes none.
+/// Notes on the machine's own instructions: where the program uses them, and where it does not.
 std::vector<std::string> notes_of(const program::CompiledProgram& program, const UserInstructions& taken) {
   std::map<Function, std::int64_t> counts, others;
   if (!taken.empty())

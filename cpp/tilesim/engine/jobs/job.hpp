@@ -1,4 +1,4 @@
-// A waiting or running job, and the data of its program that all jobs of the program share.
+// A waiting or running job, and the data that all jobs of a program share.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace tilesim::engine {
 
-/// Cost of a vector compute, as far as it is independent of loop indices.
+/// Cost of a vector compute that is independent of loop indices.
 struct StaticCost {
   VectorWork work;
   std::int32_t functions_total = 0;
 };
 
-/// A program prepared for jobs: names are numbers.
+/// A program prepared for jobs, with numbers in place of names.
 struct LoadedProgram {
   LoadedProgram(std::shared_ptr<const program::CompiledProgram> of, const Chip& chip, Units& units, Timeline& timeline);
 
@@ -36,8 +36,8 @@ struct LoadedProgram {
   std::vector<std::vector<std::int32_t>> slots_of;  ///< per scope
   std::vector<std::int32_t> labels;                 ///< label per scope in the timeline
   std::int32_t no_label = 0;
-  std::vector<std::pair<const CoreKind*, std::int32_t>> rows;  ///< rows of its jobs, by core type of the first core
-  std::vector<std::string> notes;                              ///< the user's instructions that it uses
+  std::vector<std::pair<const CoreKind*, std::int32_t>> rows;  ///< rows in `Rows`, by core type of the first core
+  std::vector<std::string> notes;                              ///< on the user's instructions that it uses
   std::int64_t jobs = 0;                                       ///< jobs waiting or running
 };
 
@@ -47,7 +47,7 @@ struct JobState {
   Job job;
   int id = 0;
   LoadedProgram* loaded = nullptr;
-  /// Number of contexts on each of its cores; all of them if its slots exceed one share of the memories.
+  /// Number of contexts on each core; all contexts if the slots exceed one share of the memories.
   std::vector<std::int64_t> contexts;
   std::unique_ptr<ArrayReader> reader;
   bool started = false;

@@ -1,4 +1,4 @@
-// The life of jobs, from submission to their end.
+// Jobs from submission to their end.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace tilesim::engine {
 class Jobs {
  public:
   Jobs(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Timeline& timeline);
-  /// UserError for wrong cores, missing queues, or wrong tensor options.
+  /// Returns the job's id. Throws UserError for wrong cores, missing queues, or wrong tensor options.
   int submit(Job job);
   void admit();                 ///< starts all jobs that can start now
-  void finish(Stream& stream);  ///< ends a stream, and with the last one its job; both stay until `clear`
+  void finish(Stream& stream);  ///< ends a stream, and its job with the last one; both stay until `clear`
   void clear();                 ///< removes jobs that have ended
 
   const Rows& rows() const { return rows_; }

@@ -1,4 +1,4 @@
-// Records of ended jobs: one row per job, and per program the sums of its kernels.
+// Records of completed jobs: one row per job, and per program the counters of its kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace tilesim::engine {
 
 struct JobRow {
   std::int32_t program = 0, cores = 0;               ///< indices into their tables
-  std::int32_t sources = -1;                         ///< origin of its tensors' values; below zero: it read none
-  std::int64_t arrival = 0, start = 0, finish = -1;  ///< in core cycles; below zero: not finished
+  std::int32_t sources = -1;                         ///< sources of tensor values; -1: the job read none
+  std::int64_t arrival = 0, start = 0, finish = -1;  ///< in core cycles; -1: not finished
 };
 
 struct KernelRow {
@@ -23,7 +23,7 @@ struct KernelRow {
   KernelCounters counters;
 };
 
-/// A program on cores of which the first has one type.
+/// A program whose first core has one type.
 struct ProgramRow {
   std::string name;
   std::vector<std::string> notes;

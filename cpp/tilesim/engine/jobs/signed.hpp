@@ -1,4 +1,4 @@
-// Signatures of a program's computes, by which a model of kernels identifies them.
+// Signatures of a program's computes, which identify them to a kernel model.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SignedCompute final : ComputeSource {
   std::uint64_t signature;
 };
 
-/// Signatures of computes, created once per statement and variation of its views.
+/// Signatures of computes, created once per statement and variant of its views.
 class SignedComputes {
  public:
   explicit SignedComputes(const program::CompiledProgram& program) : program_(program) {}
@@ -27,7 +27,7 @@ class SignedComputes {
   const SignedCompute& find(const program::Cursor& cursor, std::int64_t core, const program::Instruction& instruction);
 
  private:
-  using Key = std::vector<std::int64_t>;  ///< all numbers that a compute depends on
+  using Key = std::vector<std::int64_t>;  ///< all numbers on which a compute depends
   struct OfInstruction {
     std::map<Key, SignedCompute> cached;
     const std::pair<const Key, SignedCompute>* last = nullptr;

@@ -1,4 +1,4 @@
-// Values of integer tensors that loop bounds and addresses of a program read while it is timed.
+// Values of integer tensors that a program's loop bounds and addresses read during simulation.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace tilesim::engine {
 
-/// Serves read() of expressions from the job's arrays, else from the program's typical values; row indices of transfers
-/// from arrays only.
+/// Reads tensors in expressions from the job's arrays, else from the program's typical values; reads row indices of
+/// transfers from arrays only.
 class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
  public:
   /// Throws UserError if an array's shape differs from its tensor's.
@@ -22,9 +22,9 @@ class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
   std::span<const std::int64_t> values(int tensor) const override;
   bool used() const { return used_; }
   bool asked() const { return used_ || named_; }
-  /// For each tensor read: "given", or "default: " and its typical values.
+  /// By tensor that was read: "given", or "default: " and its typical values.
   std::map<std::string, std::string> sources() const;
-  /// One line on all tensors with assumed values; empty if no values were assumed.
+  /// A sentence on all tensors with assumed values; empty if there are none.
   std::string assumed() const;
 
  private:

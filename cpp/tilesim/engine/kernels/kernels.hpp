@@ -13,10 +13,10 @@ struct KernelCounters {
   std::int64_t count = 0, start = -1, finish = 0, cycles = 0, exclusive = 0;
   std::int64_t load_bytes = 0, store_bytes = 0, below_bytes = 0, array_busy = 0, vector_busy = 0, launch = 0;
   std::int64_t dma_busy = 0;  ///< thousandths of a cycle in which DMA engines moved bytes, summed over cores
-  std::int64_t padding_bytes = 0, send_bytes = 0;  ///< padding_bytes: of loads and stores, beyond the elements
+  std::int64_t padding_bytes = 0, send_bytes = 0;  ///< padding_bytes: bytes of loads and stores beyond their elements
   std::int64_t on_chip_bytes = 0;                  ///< bytes of transfers within the core, separate from loads, stores
   double multiply_adds = 0, vector_operations = 0;
-  double array_multiply_adds = 0;  ///< including those of an array's ragged ends
+  double array_multiply_adds = 0;  ///< including idle rows and columns at an array's edges
 
   void add(const KernelCounters& other);  ///< adds the counters of another job
 };
@@ -25,31 +25,31 @@ struct KernelCounters {
 struct KernelRun {
   std::int32_t scope = -1;
   std::int64_t start = -1, finish = 0;
-  std::int64_t pending = 0;   ///< number of its queued statements
-  bool ended = false;         ///< all its statements have been dispatched
+  std::int64_t pending = 0;   ///< number of its statements in queues
+  bool ended = false;         ///< all its statements are dispatched
   bool worked = false;        ///< one of its statements used a unit
-  std::int64_t instance = 0;  ///< index of the run of its scope in this stream
+  std::int64_t instance = 0;  ///< number of earlier runs of its scope in this stream
 };
 
-/// The kernels of a stream, in text order.
+/// Kernels of a stream, in text order.
 class KernelRuns {
  public:
-  void begin(std::int32_t scope, std::int64_t start, std::int64_t finish);  ///< start below zero: unknown yet
+  void begin(std::int32_t scope, std::int64_t start, std::int64_t finish);  ///< start -1: still unknown
   void end() { running_.back().ended = true; }
-  std::int64_t enter();             ///< counts a statement of the latest kernel; returns its number
-  bool leave(std::int64_t kernel);  ///< true: this was the last statement of an ended kernel
-  void used(std::int64_t kernel, std::int64_t start, std::int64_t finish);  ///< start below zero: unused
+  std::int64_t enter();             ///< counts a statement of the latest kernel; returns the kernel's number
+  bool leave(std::int64_t kernel);  ///< returns whether this was the last statement of an ended kernel
+  void used(std::int64_t kernel, std::int64_t start, std::int64_t finish);  ///< start -1: used no unit
   bool over() const { return !running_.empty() && running_.front().ended && running_.front().pending == 0; }
   const KernelRun& front() const { return running_.front(); }
   void pop();
 
  private:
-  std::map<std::int32_t, std::int64_t> instances_;  ///< per scope: number of kernels begun
+  std::map<std::int32_t, std::int64_t> instances_;  ///< per scope: number of started kernels
   std::deque<KernelRun> running_;
   std::int64_t first_ = 0;  ///< number of the front kernel
 };
 
-/// The kernels of a job.
+/// Kernels of a job.
 class JobKernels {
  public:
   void start(std::size_t scopes, std::int64_t now);
@@ -58,13 +58,13 @@ class JobKernels {
   }
   const std::vector<KernelCounters>& counters() const { return counters_; }  ///< per scope
   void launch(std::int32_t scope, std::int64_t cycles);
-  /// Assigns exclusive time to completed kernels once all `streams` have finished their part. A stream without work in
-  /// a kernel does not extend it, except for the leading stream.
+  /// Assigns exclusive time to kernels that all `streams` have completed. A stream without work in a kernel does not
+  /// extend it, unless it `leads`.
   void settle(KernelRuns& runs, bool leads, std::int64_t now, std::size_t streams);
   void finish(std::int64_t now);  ///< ends the job
 
  private:
-  /// Time span over all streams; `left` streams have not finished.
+  /// Time span over streams; `streams` of them have finished.
   struct Span {
     std::int64_t start = -1, finish = 0;
     std::size_t streams = 0;
@@ -74,7 +74,7 @@ class JobKernels {
   std::vector<KernelCounters> counters_;
   std::map<std::pair<std::int32_t, std::int64_t>, Span> spans_;  ///< by scope and instance
   std::int32_t last_ = -1;
-  std::int64_t accounted_ = 0;  ///< end of the time that has been assigned to kernels
+  std::int64_t accounted_ = 0;  ///< end of the time that is assigned to kernels
 };
 
 }  // namespace tilesim::engine

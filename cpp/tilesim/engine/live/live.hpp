@@ -1,5 +1,4 @@
-// Cores at instruction level: array, vector and cross-lane queues are sequencers whose kernels share the units of a
-// core.
+// Cores at instruction level: array, vector and cross-lane queues are sequencers whose kernels share a core's units.
 #pragma once
 
 #include <map>
@@ -14,8 +13,8 @@
 
 namespace tilesim::engine {
 
-/// Cores at instruction level, one object for each used core, shared by jobs and contexts. A compute without a kernel
-/// only occupies its queue for the closed form's time; the report lists it.
+/// Simulates cores at instruction level, one object per used core, for all jobs and contexts. A compute without a
+/// kernel occupies its queue for the closed form's time; the report lists it.
 class LiveCores final : public ComputePort {
  public:
   explicit LiveCores(const Machine& machine);
@@ -33,7 +32,7 @@ class LiveCores final : public ComputePort {
   struct Kind {
     Kind(const Machine& whole, const Machine& of);
     std::int64_t own(std::int64_t now) const;      ///< the core cycle that contains a chip cycle
-    std::int64_t own_end(std::int64_t end) const;  ///< core cycles before it begin before chip cycle `end`
+    std::int64_t own_end(std::int64_t end) const;  ///< first core cycle that does not begin before chip cycle `end`
     std::int64_t chip(std::int64_t own) const;
 
     isa::LiveKernels kernels;
@@ -41,8 +40,8 @@ class LiveCores final : public ComputePort {
     Clock base, clock;
   };
   struct Array {
-    std::int64_t stream = -1, weights = -1;  ///< owner of the weights it got last
-    bool whole = false;                      ///< all units in one set
+    std::int64_t stream = -1, weights = -1;  ///< owner of the latest weights
+    bool whole = false;                      ///< the latest weights are a single set
   };
   struct Under {
     std::string text;

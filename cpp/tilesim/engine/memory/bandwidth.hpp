@@ -1,4 +1,4 @@
-// Bytes over time of several channels in a bounded number of steps. When the steps run out, pairs of them are merged.
+// Bytes of several channels over time, in at most `steps` time steps; beyond that, pairs of steps are merged.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// Off-chip memory as DRAM channels with banks, behind the network ports of the simple memory.
+// Off-chip memory with DRAM banks, behind the ports of the simple network.
 //
-// A channel accepts requests in order: a later one waits behind an earlier one that finds its queue full. So a channel
-// can run to the acceptance of a request's last burst as soon as the request is known, independent of later requests. A
-// write completes then. The return of a read's data depends on how the channel serves its queues: for the last piece of
-// a transfer it is taken from a copy of the channel that runs on without further requests, so that later requests do
-// not delay earlier answers.
+// A channel accepts requests in order: later ones wait behind one that finds its queue full. So a channel can advance
+// to the acceptance of a request's last burst as soon as the request is known, independent of later requests. A write
+// completes then. The return of a read's data depends on the order in which the channel serves its queues. For the last
+// piece of a transfer a copy of the channel runs on without further requests, so that later requests do not delay
+// earlier answers.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -30,7 +30,7 @@ class BankMemory final : public MemorySystem {
         clock_ps_(part.clock_ps),
         burst_(part.burst_bytes),
         burst_cycles_(part.burst_cycles),
-        // What may wait in front of a channel, in ticks of its data bus.
+        // limit on the queue in front of a channel, in ticks of its data bus
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
         unit_(std::max(machine.memory.interleave_bytes, burst_)),
         map_(part, machine.memory.mapping, dram::bank_hashes(machine.memory.bank_hash)),
@@ -119,7 +119,7 @@ class BankMemory final : public MemorySystem {
 
  private:
   static constexpr Int128 picoseconds = 1000000000000;
-  static constexpr std::size_t most_reported = 4096;  ///< completions that nobody has looked at
+  static constexpr std::size_t most_reported = 4096;  ///< completions kept until they are read
 
   std::int64_t tick_of(std::int64_t cycle) const {
     const Int128 per = static_cast<Int128>(core_.hertz) * clock_ps_;
@@ -130,14 +130,14 @@ class BankMemory final : public MemorySystem {
                                      picoseconds);
   }
 
-  /// What a request has in one unit of the interleaving, in whole bursts.
+  /// The part of a request in one unit of the interleaving, in full bursts.
   struct Block {
     std::size_t channel = 0;
     std::uint64_t address = 0, bytes = 0;  ///< within the channel
-    std::uint64_t asked = 0;               ///< bytes of the request itself
+    std::uint64_t asked = 0;               ///< bytes without padding to bursts
   };
 
-  /// Fills `blocks_`: runs that are not contiguous are found where they lie.
+  /// Fills `blocks_`; visits each run of a pattern separately.
   void find_blocks(const Request& request) {
     blocks_.clear();
     const auto contiguous = [&](std::int64_t address, std::int64_t bytes) {
@@ -157,19 +157,19 @@ class BankMemory final : public MemorySystem {
       contiguous(request.address, request.bytes);
   }
 
-  /// The transfer that a queue is at.
+  /// The current transfer of a queue.
   struct Transfer {
-    std::int64_t serial = 0, last = 0, through = 0;  ///< data of what is complete, and through the port, so far
-    std::vector<bool> channels;                      ///< those it touches
+    std::int64_t serial = 0, last = 0, through = 0;  ///< last: tick of returned data; through: cycle at the port
+    std::vector<bool> channels;                      ///< channels of its requests
   };
   struct BankRequest {
     Transfer* transfer = nullptr;
-    std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
+    std::int64_t serial = 0;  ///< of its transfer: the queue may have a later one
     std::int64_t left = 0, last = 0, through = 0;
-    bool open = false;  ///< may still be asked for
+    bool open = false;  ///< its completion may still be requested
   };
 
-  /// Offers the bursts of the blocks; returns how many. `touched_` has their channels.
+  /// Offers the blocks' bursts and returns their number. Marks their channels in `touched_`.
   std::int64_t enqueue(const Request& request, std::int64_t arrival, std::uint32_t tag) {
     std::int64_t count = 0;
     for (const Block& block : blocks_) {
@@ -208,7 +208,7 @@ class BankMemory final : public MemorySystem {
     }
   }
 
-  /// Core cycle at which a transfer has all its data; where more of it follows, the piece's place below zero.
+  /// Core cycle at which a transfer has all its data; if more pieces follow, minus 1 minus the piece's tag.
   std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
     Transfer& transfer = transfers_[request.transfer];
     if (transfer.channels.empty()) {
@@ -242,7 +242,7 @@ class BankMemory final : public MemorySystem {
     return complete;
   }
 
-  /// Takes in what the channels have reported.
+  /// Processes completions reported by the channels.
   void note() {
     for (const dram::Completion& one : reported_) {
       if (one.write) continue;
@@ -254,7 +254,7 @@ class BankMemory final : public MemorySystem {
     reported_.clear();
   }
 
-  /// When the waiting reads of a channel return if nothing else comes.
+  /// Visits the waiting reads of a channel with their ticks of return if no further request arrives.
   template <class Visit>
   void try_alone(std::size_t which, Visit visit) {
     if (channels_[which].reads_waiting() == 0) return;
@@ -271,20 +271,20 @@ class BankMemory final : public MemorySystem {
   std::int64_t clock_ps_, burst_, burst_cycles_;
   std::int64_t patience_, unit_, one_way_ = 0;
   dram::AddressMap map_;
-  std::vector<std::uint8_t> within_;  ///< banks of a unit's bursts, where they share a row
+  std::vector<std::uint8_t> within_;  ///< banks of a unit's bursts; empty if they have different rows
   dram::ChannelMap spread_;
   Ports ports_;
   std::vector<dram::Channel> channels_;
   dram::Channel trial_;
-  std::vector<Block> blocks_;  ///< of the request at hand
+  std::vector<Block> blocks_;  ///< of the current request
   std::vector<bool> touched_;
-  std::vector<std::int64_t> moved_;  ///< by the request at hand
+  std::vector<std::int64_t> moved_;  ///< bytes of the current request by channel
   std::vector<std::int64_t> padding_;
   int count_;
   BandwidthSeries series_;
   std::vector<dram::Completion> reported_, tried_;
   std::unordered_map<std::int64_t, Transfer> transfers_;
-  std::vector<BankRequest> requests_;  ///< by the tag of their bursts
+  std::vector<BankRequest> requests_;  ///< by tag of their bursts
   std::vector<std::uint32_t> free_;
   std::int64_t serials_ = 0;
 };

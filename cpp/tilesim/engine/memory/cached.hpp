@@ -1,4 +1,4 @@
-// Memory channels with a cache slice before each, in cycles of the network's clock.
+// Memory channels with a cache slice in front of each, in cycles of the network's clock.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@ namespace tilesim::engine {
 
 class CachedChannels {
  public:
-  /// `part`: for DRAM channels; null: latency plus bandwidth.
+  /// `part`: part of DRAM channels; null: channels with latency and bandwidth.
   CachedChannels(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
   CachedChannels(const CachedChannels&) = delete;
   CachedChannels& operator=(const CachedChannels&) = delete;
@@ -26,7 +26,7 @@ class CachedChannels {
   std::int64_t unit;  ///< interleaving in bytes
   std::int64_t burst;
   std::int64_t answer_cycles = 0;    ///< lead time between knowing and returning an answer; 0: none
-  std::int64_t patience_cycles = 0;  ///< waiting time of requests before a slice
+  std::int64_t patience_cycles = 0;  ///< time that requests may wait in front of a slice
 
  private:
   Clock core_;
@@ -34,7 +34,7 @@ class CachedChannels {
   bool banks_known_ = false;
   std::int64_t clock_ps_ = 1, burst_cycles_ = 0, banks_count_ = 0, rate_ = 1;
   std::unique_ptr<dram::AddressMap> map_;
-  std::deque<dram::Channel> dram_;  ///< before `level`, whose slices refer to it
+  std::deque<dram::Channel> dram_;  ///< declared before `level`, whose slices refer to it
 
  public:
   cache::Level level;

@@ -1,8 +1,8 @@
-// Off-chip memory behind a cache, and the simple network to it.
+// Off-chip memory behind a cache and the simple network.
 //
-// Requests enter a slice in order, so that it can run to the entry of a request's last part as soon as the request is
-// known. A write completes when it has entered: its data is in the slice. The return of a miss is taken from a copy of
-// the channel that runs on without further requests, as in the memory of banks without a cache.
+// Requests enter a slice in order, so that it can advance to the entry of a request's last part as soon as the request
+// is known. A write completes when its data is in the slice. A copy of the channel that runs on without further
+// requests finds the return of a miss, as in bank_memory.cpp.
 #include <algorithm>
 #include <unordered_map>
 
@@ -66,21 +66,21 @@ class CachedMemory final : public MemorySystem {
   void add_caches(std::vector<const cache::Level*>& levels) const override { levels.push_back(&cached_.level); }
 
  private:
-  /// The transfer that a queue is at.
+  /// The current transfer of a queue.
   struct Transfer {
-    std::int64_t serial = 0, last = 0, through = 0;  ///< last: slice cycle of what is answered; through: core cycle
-    std::vector<bool> slices;                        ///< those it touches
+    std::int64_t serial = 0, last = 0, through = 0;  ///< last: slice cycle of answers; through: core cycle
+    std::vector<bool> slices;                        ///< slices of its requests
   };
   struct CacheRequest {
     Transfer* transfer = nullptr;
-    std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
+    std::int64_t serial = 0;  ///< of its transfer: the queue may have a later one
     std::int64_t left = 0, last = 0, expected = 0, through = 0;
-    bool open = false;  ///< may still be asked for
+    bool open = false;  ///< its completion may still be requested
   };
 
   std::int64_t to_core(std::int64_t cycle) const { return cycles_at_or_after({cycle, network_.hertz}, core_); }
 
-  /// Contiguous bytes of one channel each: slice, address within the channel, bytes.
+  /// Visits contiguous bytes of one channel: slice, address within the channel, bytes.
   template <class Visit>
   void for_blocks(const Request& request, Visit visit) const {
     const auto contiguous = [&](std::int64_t address, std::int64_t bytes) {
@@ -116,7 +116,7 @@ class CachedMemory final : public MemorySystem {
     return sum;
   }
 
-  /// Core cycle at which a transfer has all its data; where more of it follows, the piece's place below zero.
+  /// Core cycle at which a transfer has all its data; if more pieces follow, minus 1 minus the piece's tag.
   std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(requests_.size()));
@@ -146,7 +146,7 @@ class CachedMemory final : public MemorySystem {
     return complete;
   }
 
-  /// Takes in what a slice has answered.
+  /// Processes the answers of a slice.
   void note(std::size_t index) {
     std::vector<cache::Below::Returned>& answers = cached_.level.slice(index).answers;
     for (const cache::Below::Returned& one : answers) {
@@ -158,7 +158,7 @@ class CachedMemory final : public MemorySystem {
     answers.clear();
   }
 
-  /// When the waiting reads of a slice return if nothing else comes: the last of one transfer.
+  /// Finds when the waiting reads of a slice return if no further request arrives; returns the last of one transfer.
   std::int64_t look_ahead(std::size_t index, std::int64_t serial = -1) {
     cache::Slice& slice = cached_.level.slice(index);
     std::int64_t last = 0;

@@ -1,5 +1,5 @@
-// Memory channels behind a cache at the nodes of a network of routers: the answer to a packet is known when its slice
-// has the last sector. A write is acknowledged when its data is in the slice.
+// Memory channels behind a cache as nodes of a network of routers. A packet's answer is known when its slice has the
+// last sector. A write is acknowledged when its data is in the slice.
 #include <algorithm>
 
 #include "tilesim/engine/memory/cached.hpp"
@@ -73,7 +73,7 @@ class CachedNodes final : public MemoryNodes {
   }
 
   CachedChannels cached_;
-  std::vector<std::int64_t> left_, last_, moved_;  ///< by packet: answers that are missing; the latest. By channel
+  std::vector<std::int64_t> left_, last_, moved_;  ///< by packet: missing answers, latest cycle; by channel
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Energy of DRAM channels, command by command.
+// Energy of DRAM channels by command.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace tilesim::engine {
 
 using CommandCounts = std::array<std::int64_t, dram::command_count>;
 
-/// Adds a channel's commands, including those of waiting requests, which will issue at the same cost.
+/// Adds a channel's commands, including future ones of waiting requests, which cost the same.
 inline void add_commands(const dram::Channel& channel, CommandCounts& sum) {
   const dram::Channel end = drained(channel);
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += end.counters().commands[i];

@@ -45,7 +45,7 @@ void check(const Part& part, const Trace& trace, const RunOptions& options) {
                        {}});
 }
 
-/// The region of each address: the last, nameless one is everywhere else.
+/// Finds the region of an address; the last region has no name and contains all other addresses.
 class Regions {
  public:
   explicit Regions(const std::vector<Region>& regions) : regions_(regions) {
@@ -75,7 +75,7 @@ class Regions {
 std::vector<cache::Counters> run_cached(std::vector<Channel>& channels, const AddressMap& map,
                                         const ChannelMap& channel_map, const Trace& trace, const RunOptions& options,
                                         std::int64_t burst, RunResult& result) {
-  std::deque<cache::BankBelow> below;  // channels report to where they are
+  std::deque<cache::BankBelow> below;  // a deque, because channels refer to elements
   std::deque<cache::Slice> slices;
   for (Channel& channel : channels) {
     below.emplace_back(channel, map, burst, cache::Scale());
@@ -109,7 +109,7 @@ std::vector<cache::Counters> run_cached(std::vector<Channel>& channels, const Ad
   return counters;
 }
 
-// A channel runs as soon as a batch waits for it: offers stay in the nearest cache.
+// Requests per batch. A channel runs after each batch: offers then stay in the first-level cache.
 constexpr std::size_t batch = 128;
 
 void feed(std::vector<Channel>& channels, const AddressMap& map, const ChannelMap& channel_map, const Trace& trace,

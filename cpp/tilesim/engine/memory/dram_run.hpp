@@ -14,14 +14,14 @@
 
 namespace tilesim::engine::dram {
 
-/// An address range (tensor) with separate counts of hits and misses.
+/// An address range (tensor) with its own counts of hits and misses.
 struct Region {
   std::string name;
   std::uint64_t address = 0, bytes = 0;
-  bool resident = false;  ///< resident by the plan: if any region is, all others bypass the cache
+  bool resident = false;  ///< if any region is resident, all others bypass the cache
 };
 
-/// Reads [{"name": "weights", "address": 0, "bytes": "1 MiB", "resident": true}, ...]; they may not overlap.
+/// Reads [{"name": "weights", "address": 0, "bytes": "1 MiB", "resident": true}, ...] without overlaps.
 std::vector<Region> read_regions(const Json& json);
 
 struct RunOptions {
@@ -29,9 +29,9 @@ struct RunOptions {
   std::int64_t channels = 1;
   std::int64_t interleave_bytes = 256;
   ChannelHash channel_hash = ChannelHash::none;
-  std::string mapping;  ///< empty: that of the part
+  std::string mapping;  ///< empty: the part's mapping
   std::vector<Hash> hashes;
-  std::optional<cache::Spec> cache;  ///< a slice before each channel
+  std::optional<cache::Spec> cache;  ///< a slice in front of each channel
   std::vector<Region> regions;       ///< by address; requires a cache
   bool wrap = false;                 ///< addresses beyond the capacity wrap; otherwise an error
   CancelToken* cancel = nullptr;

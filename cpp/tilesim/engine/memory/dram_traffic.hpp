@@ -1,4 +1,4 @@
-// Traffic of a DRAM channel, from its counters.
+// Traffic of a DRAM channel by its counters.
 #pragma once
 
 #include "tilesim/engine/dram/channel.hpp"
@@ -6,14 +6,14 @@
 
 namespace tilesim::engine {
 
-/// Drains a copy: moves reads that another copy has answered, and waiting writes.
+/// The channel after all waiting requests, including reads that another copy has answered.
 inline dram::Channel drained(dram::Channel channel) {
   channel.report_to(nullptr);
   channel.drain();
   return channel;
 }
 
-/// The counts of a drained channel, except `busy` and `padding`.
+/// Counts of a drained channel, except `busy` and `padding`.
 inline MemorySystem::Channel traffic_of(const dram::Channel& channel, std::int64_t burst) {
   const dram::Counters& counters = channel.counters();
   MemorySystem::Channel one;

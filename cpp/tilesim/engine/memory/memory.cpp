@@ -11,7 +11,7 @@ namespace tilesim::engine {
 
 namespace {
 
-/// One cycle of a channel's clock passes one byte: bandwidth is exact, no period is rounded.
+/// Simulates a channel in cycles of one byte each: bandwidth is exact, without a rounded period.
 class SimpleMemory final : public MemorySystem {
  public:
   explicit SimpleMemory(const Machine& machine)
@@ -77,7 +77,7 @@ class SimpleMemory final : public MemorySystem {
     return spread_->locate(static_cast<std::uint64_t>(unit * memory_.interleave_bytes)).channel;
   }
 
-  /// Consecutive `interleave` bytes lie on one channel; a long request spreads over all of them.
+  /// Visits the channels of a request: consecutive `interleave` bytes are on one channel.
   template <class Visit>
   void for_channels(const Request& request, Visit visit) {
     if (request.pattern && request.pattern->known && !request.placed) {
@@ -106,7 +106,7 @@ class SimpleMemory final : public MemorySystem {
     }
   }
 
-  /// Rows that are not contiguous are found where they lie.
+  /// Fills `rows_` with the bytes of each run of a pattern, by channel.
   void find_rows(const Request& request) {
     rows_.assign(channels_.size(), 0);
     request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {
@@ -122,10 +122,10 @@ class SimpleMemory final : public MemorySystem {
   Clock core_, bytes_;
   MemorySpec memory_;
   Ports ports_;
-  std::vector<std::int64_t> rows_;          ///< bytes of the request at hand, per channel
-  std::optional<dram::ChannelMap> spread_;  ///< with a hash
+  std::vector<std::int64_t> rows_;          ///< bytes of the current request, per channel
+  std::optional<dram::ChannelMap> spread_;  ///< set if channels are hashed
   std::int64_t latency_ = 0;
-  std::vector<Channel_> channels_;  ///< byte times
+  std::vector<Channel_> channels_;  ///< in byte times
   BandwidthSeries series_;
 };
 
@@ -145,7 +145,7 @@ class IdealMemory final : public MemorySystem {
   }
 
  private:
-  Ports ports_;  ///< for sends alone
+  Ports ports_;  ///< for sends only
   std::vector<std::int64_t> bytes_;
 };
 

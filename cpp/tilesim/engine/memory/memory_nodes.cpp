@@ -1,4 +1,4 @@
-// Memory channels at the nodes of a network of routers.
+// Memory channels as nodes of a network of routers.
 #include <algorithm>
 #include <numeric>
 
@@ -57,7 +57,7 @@ class IdealNodes final : public MemoryNodes {
   std::vector<std::int64_t> bytes_;
 };
 
-/// One cycle of a channel's clock passes one byte, as in the simple memory behind the simple network.
+/// Simulates a channel in cycles of one byte each, like the simple memory behind the simple network.
 class SimpleNodes final : public MemoryNodes {
  public:
   explicit SimpleNodes(const Machine& machine)
@@ -98,9 +98,9 @@ class SimpleNodes final : public MemoryNodes {
   std::vector<State> state_;
 };
 
-/// A read's data is on the bus a fixed time after its command, so what is decided up to a tick tells every answer
-/// within that time: channels and network run in turn for as long. A write is acknowledged at the end of the turn in
-/// which its channel accepted it, a read that is answered from the write queue likewise.
+/// A read's data is on the bus a fixed time after its command, so commands up to a tick determine all answers within
+/// that time: channels and network alternate in steps of that time. A write, or a read answered from the write queue,
+/// is acknowledged at the end of the step in which its channel accepted it.
 class BankNodes final : public MemoryNodes {
  public:
   BankNodes(const Machine& machine, const dram::Part& part)
@@ -189,7 +189,7 @@ class BankNodes final : public MemoryNodes {
 
  private:
   struct Write {
-    std::int64_t accepted_with = 0;  ///< bursts of the channel that are accepted when its last one is
+    std::int64_t accepted_with = 0;  ///< number of the channel's accepted bursts at which its last burst is accepted
     std::uint32_t packet = 0, bytes = 0;
   };
   struct Node {
@@ -206,7 +206,7 @@ class BankNodes final : public MemoryNodes {
     const std::int64_t accepted = counters.reads + counters.writes;
     for (; !node.writes.empty() && node.writes.front().accepted_with <= accepted; node.writes.pop_front()) {
       series.add(channel, cycle, node.writes.front().bytes);
-      auto place = out.end();  // answers to reads of later cycles are known already
+      auto place = out.end();  // answers to reads of later cycles are already known
       while (place != out.begin() && std::prev(place)->cycle > cycle) --place;
       out.insert(place, {cycle, node.writes.front().packet});
     }
@@ -228,7 +228,7 @@ class BankNodes final : public MemoryNodes {
   dram::AddressMap map_;
   std::vector<Node> nodes_;
   std::vector<std::size_t> active_;
-  std::vector<std::uint32_t> left_;  ///< per packet: bursts of a read that have not returned
+  std::vector<std::uint32_t> left_;  ///< per packet: bursts of a read in flight
   std::vector<dram::Completion> completions_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace tilesim::engine {
 
-/// Memory channels as nodes of a network of routers; cycles are those of the network.
+/// Memory channels as nodes; cycles are those of the network.
 class MemoryNodes {
  public:
   struct Arrival {
@@ -18,7 +18,7 @@ class MemoryNodes {
     std::uint64_t address = 0;  ///< address within the channel
     std::uint32_t bytes = 0;
     bool write = false;
-    Pattern* pattern = nullptr;  ///< pattern of its transfer, with banks or a cache
+    Pattern* pattern = nullptr;  ///< pattern of its transfer, for banks or a cache
   };
   struct Answer {
     std::int64_t cycle = 0;
@@ -30,7 +30,7 @@ class MemoryNodes {
         answers(static_cast<std::size_t>(machine.memory.channels)) {}
   virtual ~MemoryNodes() = default;
   virtual void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) = 0;
-  /// Processes all requests that arrive before `cycle`; afterwards all answers before cycle + step() are known.
+  /// Processes all requests before `cycle`; afterwards all answers before cycle + step() are known.
   virtual void advance(std::int64_t cycle) = 0;
   virtual std::int64_t step() const = 0;
   virtual bool active() const = 0;  ///< whether advance() has work
@@ -43,14 +43,14 @@ class MemoryNodes {
   std::vector<std::deque<Answer>> answers;  ///< per channel, ordered by cycle
 };
 
-/// Nodes without latency and queueing, for the effect of the network only.
+/// Nodes without latency and queueing, to measure the network alone.
 std::unique_ptr<MemoryNodes> ideal_nodes(const Machine& machine);
-/// Nodes with latency plus bandwidth per channel.
+/// Nodes with latency and bandwidth per channel.
 std::unique_ptr<MemoryNodes> simple_nodes(const Machine& machine);
-/// Nodes of DRAM channels with banks.
+/// Nodes with DRAM channels and banks.
 std::unique_ptr<MemoryNodes> bank_nodes(const Machine& machine, const dram::Part& part);
 
-/// Channels behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` must outlive the nodes.
+/// Nodes with a cache; `part`: part of DRAM channels, null for simple ones. `tensors` must outlive the nodes.
 std::unique_ptr<MemoryNodes> cached_nodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
 
 }  // namespace tilesim::engine

@@ -1,4 +1,4 @@
-// The addresses of a transfer: runs at regular distances. Memories use them whose time depends on addresses.
+// The addresses of a transfer: runs at regular distances, for memories whose time depends on addresses.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@ namespace tilesim::engine {
 
 struct Pattern {
   std::int32_t tensor = -1;     ///< number among the cache's tensors
-  bool known = false;           ///< false: rows with unknown indices, which bypass a cache
+  bool known = false;           ///< false: rows with unknown indices; they bypass a cache
   std::int64_t base = 0;        ///< address of the tensor
-  std::int64_t first_bits = 0;  ///< start of the first run in the tensor
-  std::int64_t run_bytes = 0;   ///< bytes moved per run, in whole bursts
+  std::int64_t first_bits = 0;  ///< offset of the first run in the tensor
+  std::int64_t run_bytes = 0;   ///< bytes moved per run, in full bursts
   std::int64_t burst = 1;
   int dims = 0;
   std::array<std::int64_t, 16> stride_bits{}, extent{};  ///< per dim of runs, innermost first
   std::vector<std::int64_t> rows_bits;                   ///< offsets of indirect rows, added to `first_bits`; outermost
-  std::int64_t rows_bytes = std::numeric_limits<std::int64_t>::max();  ///< bytes of all runs; row indices follow
-  std::int64_t indices = 0;                                            ///< their address
-  std::int64_t below = 0;                                              ///< bytes moved below the cache
+  std::int64_t rows_bytes = std::numeric_limits<std::int64_t>::max();  ///< bytes of all runs; the row indices follow
+  std::int64_t indices = 0;                                            ///< address of the row indices
+  std::int64_t below = 0;                                              ///< bytes moved between cache and memory
   bool used = false;
 
-  /// Visits (address, bytes) of the part [offset, offset + bytes) of the transfer, in whole bursts of each run.
+  /// Visits (address, bytes) of the part [offset, offset + bytes) of the transfer, with each run in full bursts.
   template <class Visit>
   void for_runs(std::int64_t offset, std::int64_t bytes, Visit visit) const {
     for (const std::int64_t end = offset + bytes; offset < end;) {

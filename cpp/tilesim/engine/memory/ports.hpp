@@ -1,4 +1,4 @@
-// The simple network: a latency, and for each core a port with a bandwidth and a finite buffer.
+// The simple network: a latency, and per core a port with bandwidth and a finite buffer.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ class Ports {
         one_way_(cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_)) {}
 
   std::int64_t one_way() const { return one_way_; }  ///< in core cycles
-  /// False if the port's buffer is full; `retry` is then the first core cycle with space.
+  /// Whether the port's buffer has space; otherwise `retry` is the first core cycle with space.
   bool has_room(std::int64_t core, std::int64_t now, std::int64_t& retry) const {
     const std::int64_t port = ports_[index(core)], here = network_cycle(now);
     if (port - here <= buffered_) return true;
     retry = std::max(now + 1, cycles_at_or_after({port - buffered_, network_.clock.hertz}, core_));
     return false;
   }
-  /// Core cycle at which the bytes have passed the port.
+  /// Passes bytes through the port. Returns the core cycle of the last one.
   std::int64_t pass(std::int64_t core, std::int64_t bytes, std::int64_t now) {
     std::int64_t& port = ports_[index(core)];
     const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
@@ -38,7 +38,7 @@ class Ports {
     port = std::max(port, network_cycle(now)) + cycles;
     return cycles_at_or_after({port, network_.clock.hertz}, core_);
   }
-  /// Reverts a core's last pass, whose bytes were not sent.
+  /// Undoes a core's last pass, whose bytes were not sent.
   void undo(std::int64_t core, std::int64_t bytes) {
     const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
     ports_[index(core)] -= cycles;
@@ -48,9 +48,9 @@ class Ports {
   std::int64_t longest_busy() const {
     return cycles_at_or_after({*std::max_element(busy_.begin(), busy_.end()), network_.clock.hertz}, core_);
   }
-  struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: leaves the source, is at the last target
-  /// Sends a tile from one core to others. It passes the source's port once and each destination's port. While it waits
-  /// at its source, others pass the destinations' ports: as for loads, it takes port time, not a place in the queue.
+  struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: at the source's port; at the last target
+  /// Sends a tile from one core to others, through the source's port once and each destination's port. While it waits
+  /// at its source, other transfers may pass the destinations' ports: it takes port time, not a queue position.
   std::optional<Sent> send(std::int64_t from, std::span<const std::int64_t> to, std::int64_t bytes, std::int64_t now,
                            std::int64_t& retry) {
     if (!has_room(from, now, retry)) return std::nullopt;
@@ -77,7 +77,7 @@ class Ports {
   Clock core_;
   NetworkSpec network_;
   std::int64_t buffered_;
-  std::vector<std::int64_t> ports_, busy_;  ///< network cycles: end of use; total busy time
+  std::vector<std::int64_t> ports_, busy_;  ///< network cycles: end of use; busy time
   std::int64_t one_way_;
 };
 

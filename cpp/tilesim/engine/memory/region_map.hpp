@@ -1,4 +1,4 @@
-// Maps addresses to the regions of a memory, by the placement of tensors, and to addresses within them.
+// Maps addresses to regions of a memory by placement of tensors, and to addresses within the regions.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class RegionMap {
   std::int64_t channels() const { return channels_ / regions_; }  ///< per region
   std::int64_t home(std::int64_t core) const { return core % cores_ * regions_ / cores_; }
 
-  /// Places bytes [low, high), whole pages.
+  /// Places bytes [low, high), full pages.
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) {
     Range range{low, high, placement, 0};
     if (placement == interleaved) {
@@ -51,7 +51,7 @@ class RegionMap {
     ranges_[low] = range;
   }
 
-  /// Declares that bytes [low, high), whole placed ranges, will not be accessed again.
+  /// Declares that bytes [low, high), full placed ranges, will not be accessed again.
   void forget(std::int64_t low, std::int64_t high) {
     const auto begin = ranges_.lower_bound(low), end = ranges_.lower_bound(high);
     const bool touched = std::any_of(begin, end, [](const auto& range) { return range.second.placement == local; });
@@ -63,7 +63,7 @@ class RegionMap {
       std::erase_if(pages_, [&](const auto& own) { return own.first >= low / page && own.first < high / page; });
   }
 
-  /// Visits contiguous bytes as pieces of regions.
+  /// Visits contiguous bytes in pieces, one region each.
   template <class Visit>
   void split(std::int64_t address, std::int64_t size, std::int64_t home, Visit visit) {
     auto found = ranges_.upper_bound(address);

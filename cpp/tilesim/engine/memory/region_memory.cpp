@@ -1,4 +1,4 @@
-// Memory in several regions (chiplets): address -> placement -> region -> channel; links between the regions.
+// Memory in several regions (chiplets) with links between them: address -> placement -> region -> channel.
 #include <algorithm>
 #include <vector>
 
@@ -24,7 +24,7 @@ class RegionMemory final : public MemorySystem {
     part.memory.channels = map_.channels();
     part.memory.bytes_per_second = std::max<std::int64_t>(1, machine.memory.bytes_per_second / regions_);
     part.memory.capacity_bytes = machine.memory.capacity_bytes / regions_;
-    // The cores' ports are here, where requests to all regions meet.
+    // Requests to all regions pass the ports here, so regions have unlimited ports.
     part.network.port_bytes_per_cycle = std::int64_t{1} << 40;
     part.network.buffer_bytes = std::int64_t{1} << 60;
     for (std::int64_t i = 0; i < regions_; ++i) parts_.push_back(make(part));
@@ -114,10 +114,10 @@ class RegionMemory final : public MemorySystem {
   }
 
  private:
-  struct Link { std::int64_t free = 0, bytes = 0, sent = 0; };  ///< network cycles; of memory, of sends
+  struct Link { std::int64_t free = 0, bytes = 0, sent = 0; };  ///< network cycles; bytes of memory, of sends
   using RegionRange = RegionMap::RegionRange;
 
-  /// More than the buffer waits in front of a link.
+  /// Whether more than a buffer waits in front of a link.
   bool refused(std::int64_t free, std::int64_t here, std::int64_t now, std::int64_t& retry) const {
     const std::int64_t buffered = network_.buffer_bytes / network_.region_bytes_per_cycle;
     if (free - here <= buffered) return false;
@@ -125,13 +125,13 @@ class RegionMemory final : public MemorySystem {
     return true;
   }
 
-  /// Data flows from the region to the core's home when read, the other way when written.
+  /// The link for a piece's data: from the region to the core's home for reads, back for writes.
   Link& link(const Request& request, std::int64_t home, const RegionRange& piece) {
     const std::int64_t from = request.write ? home : piece.region, to = request.write ? piece.region : home;
     return links_[static_cast<std::size_t>(from * regions_ + to)];
   }
 
-  /// The region's answer. Only the first piece of a request may be rejected; the others wait at the region.
+  /// Offers a piece to its region. Only the first piece of a request may be rejected; others wait at the region.
   Offered serve(const Request& request, const RegionRange& piece, bool is_local, std::int64_t now, bool first) {
     MemorySystem& part = *parts_[static_cast<std::size_t>(piece.region)];
     Request own{request.core, piece.address, piece.bytes, request.write};
@@ -157,7 +157,7 @@ class RegionMemory final : public MemorySystem {
     ranges_.push_back({region, address, bytes});
   }
 
-  /// Contiguous pieces in the regions' own addresses.
+  /// Splits a request into contiguous pieces with addresses within regions.
   void split(const Request& request, std::int64_t home) {
     ranges_.clear();
     if (request.pattern == nullptr || !request.pattern->known) return split(request.address, request.bytes, home);

@@ -9,7 +9,7 @@
 
 namespace tilesim::engine {
 
-/// A request for a piece of a transfer: `bytes` in whole bursts from `address` on. Times are core cycles.
+/// A request for a piece of a transfer: `bytes` in full bursts from `address` on. Times are core cycles.
 struct Request {
   std::int64_t core = 0;
   std::int64_t address = 0;
@@ -17,10 +17,10 @@ struct Request {
   bool write = false;
   std::int64_t transfer = 0;  ///< number of the transfer, ascending per queue
   bool more = false;          ///< more pieces of the transfer follow
-  /// With banks or a cache: the addresses of the transfer, and the bytes moved before. Null: contiguous.
+  /// For banks or a cache: the transfer's addresses, and the bytes before this piece. Null: contiguous.
   Pattern* pattern = nullptr;
   std::int64_t offset = 0;
-  bool placed = false;  ///< contiguous in spite of a pattern: at one of its places
+  bool placed = false;  ///< contiguous in spite of a pattern: one piece of it
 };
 
 /// The answer to an offered request, in core cycles.
@@ -39,14 +39,14 @@ struct Offered {
 
 /// The completion of a request that is answered later.
 struct Done {
-  /// Milestones of a compute: complete, operands read, or unit free for the next one.
+  /// Of a compute: complete, operands read, or unit free for the next one.
   enum class Milestone : std::uint8_t { complete, operands_read, unit_free };
   std::uint64_t tag = 0;  ///< tag of the request
   std::int64_t cycle = 0;
   Milestone milestone = Milestone::complete;
 };
 
-/// A component that answers requests later: memory behind routers, or units that time computes themselves.
+/// A component that answers requests later: memory behind routers, or models that simulate computes.
 class Answering {
  public:
   virtual ~Answering() = default;

@@ -11,7 +11,7 @@ namespace {
 
 enum MessageClass : std::uint32_t { requests, answers };
 
-constexpr std::int64_t longest_line = 2;            // one packet leaves, one waits behind it
+constexpr std::int64_t longest_line = 2;            // one packet is sent, one waits
 constexpr std::int64_t longest_quiet = 10'000'000;  // cycles without a delivery
 
 noc::RouterSpec routers(const NetworkSpec& network) {
@@ -56,7 +56,7 @@ RoutedMemory::RoutedMemory(const Machine& machine, const noc::Topology& topology
     network_->limit(places_[static_cast<std::size_t>(cores_ * ports + c)], requests, places);
 }
 
-/// The first nodes are those of the first region, and so on, as many for each.
+/// Assigns equal numbers of nodes to regions, in order.
 void RoutedMemory::place_nodes(std::int64_t endpoints) {
   const auto nodes = static_cast<std::int64_t>(topology_.nodes.size());
   const std::int64_t regions = regions_.regions(), ports = endpoints - channels_;
@@ -73,7 +73,7 @@ void RoutedMemory::place_nodes(std::int64_t endpoints) {
     place_region(r, r * (nodes / regions), ports / regions, channels_ / regions);
 }
 
-/// Ports and channels evenly among each other along the nodes' numbers; where a node is, the topology says.
+/// Spreads ports and channels evenly over node numbers; the topology determines where nodes are.
 void RoutedMemory::place_region(std::int64_t region, std::int64_t first_node, std::int64_t ports,
                                 std::int64_t channels) {
   const std::int64_t endpoints = ports + channels;
@@ -140,7 +140,7 @@ Offered RoutedMemory::offer(const Request& request, std::uint64_t tag, std::int6
   return Offered::later();
 }
 
-/// Contiguous bursts, in runs for one channel each.
+/// Splits contiguous bursts into runs on one channel each.
 void RoutedMemory::add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end) {
   const std::int64_t first_port = request.core * spec_.ports_per_core, home = regions_.home(request.core);
   const auto add_part = [&](std::int64_t region, std::int64_t address, std::int64_t bytes) {
@@ -162,7 +162,7 @@ void RoutedMemory::add_run(std::uint32_t piece, const Request& request, std::int
                    [&](const RegionMap::RegionRange& own) { add_part(own.region, own.address, own.bytes); });
 }
 
-/// A link is busy while it passes flits, whatever they are of; the busiest of those side by side counts.
+/// Busy time of links: cycles in which they pass any flits; the maximum over parallel links.
 std::vector<MemorySystem::Link> RoutedMemory::links() const {
   const std::int64_t regions = regions_.regions();
   std::vector<MemorySystem::Link> all;
@@ -191,7 +191,7 @@ void RoutedMemory::send(std::int64_t from, std::int64_t to, std::int64_t bytes, 
         {0, piece, static_cast<std::uint32_t>(std::min(left, share)), static_cast<std::uint32_t>(to)});
 }
 
-/// Of loads and stores the one that goes next.
+/// Whether the port has a load or store to send; `kind` is the next one's.
 bool RoutedMemory::request_line(Port& port, Kind& kind) const {
   const bool loads = !port.lines[read].empty(), stores = !port.lines[write].empty();
   if (!loads && !stores) return false;
@@ -207,7 +207,7 @@ bool RoutedMemory::inject_line(Port& port, std::uint32_t id, Kind kind) {
   if (network_->line(port.node, message_class) >= longest_line) return false;
   Run& run = port.lines[kind].front();
   std::int64_t bytes = std::min<std::int64_t>(run.bytes, packet_bytes_);
-  if (kind != message) {  // packets end at multiples of their size, whatever the piece's start
+  if (kind != message) {  // packets end at multiples of their size
     const std::int64_t room =
         packet_bytes_ - static_cast<std::int64_t>(run.address % static_cast<std::uint64_t>(packet_bytes_));
     bytes = std::min(bytes, room);
@@ -231,7 +231,7 @@ bool RoutedMemory::inject_line(Port& port, std::uint32_t id, Kind kind) {
   return true;
 }
 
-/// False when nothing is left in the port's lines.
+/// Injects packets of the port. Returns whether any are left.
 bool RoutedMemory::inject(Port& port) {
   const auto id = static_cast<std::uint32_t>(&port - ports_.data());
   Kind kind = read;
@@ -305,7 +305,7 @@ void RoutedMemory::cycle() {
   deliver();
 }
 
-/// The first cycle in which something happens, if nothing is under way in the network.
+/// The first cycle with an event, if the network has no packets; otherwise the current cycle.
 std::int64_t RoutedMemory::quiet_until(std::int64_t limit) const {
   if (!active_ports_.empty() || !network_->idle()) return network_->now();
   std::int64_t next = limit;

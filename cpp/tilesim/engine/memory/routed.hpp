@@ -1,10 +1,10 @@
-// Memory behind a network of routers: packets contend, so what a piece of a transfer takes is known when it is over.
+// Memory behind a network of routers: packets contend, so a piece's time is known when it completes.
 //
 // A read is a request packet to the channel's node and an answer with the data; a write is a packet with the data and
-// an acknowledgement. Requests and answers have separate virtual channels, so that answers always get away. A core
-// takes every answer; a channel's node has places for a bounded number of packets, kept from the arrival of the
-// request's head until the answer enters the network. Pieces wait in lines at the core's ports, whose length the
-// outstanding bytes of the DMA queues bound.
+// an acknowledgement. Requests and answers have separate virtual channels, so that answers can always advance. A core
+// takes every answer. A channel's node has places for a limited number of packets; a packet keeps its place from the
+// arrival of the request's head until the answer enters the network. Pieces wait in queues at the core's ports, whose
+// length is limited by the outstanding bytes of the DMA queues.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,22 @@ namespace tilesim::engine {
 
 class RoutedMemory final : public MemorySystem {
  public:
-  /// UserError if the network has too few nodes for the machine's ports and channels.
+  /// Throws UserError if the network has too few nodes for the machine's ports and channels.
   RoutedMemory(const Machine& machine, const noc::Topology& topology, std::unique_ptr<MemoryNodes> memory);
 
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) override {
     regions_.place(low, high, placement);
   }
   void forget(std::int64_t low, std::int64_t high) override { regions_.forget(low, high); }
-  /// Complete when the last answer is at the core.
+  /// Offers a request; it completes when the last answer is at the core.
   Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) override;
-  /// Sends a tile between cores; complete when all of it has arrived.
+  /// Sends a tile between cores; the send completes when all of it has arrived.
   void send(std::int64_t from, std::int64_t to, std::int64_t bytes, std::uint64_t tag, std::int64_t now);
   void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
   bool idle() const override { return open_pieces_ == 0; }
   bool answers_later() const override { return true; }
   std::vector<Link> links() const override;  ///< traffic between regions; empty for one region
-  /// Bytes of whole bursts beyond the requests: two pieces that share a burst both move it.
+  /// Bytes of bursts beyond the requests: two pieces that share a burst both move it.
   std::int64_t padding() const override { return padding_; }
   std::vector<Channel> channels() const override { return memory_->channels(core_); }
   std::vector<Energy> energy() const override { return memory_->energy(); }

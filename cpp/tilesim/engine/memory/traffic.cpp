@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t page = 4096;
 constexpr std::size_t max_dims = 16;
 
-/// By tensor, where the memory plan puts it; empty: nothing shares bytes.
+/// Address of each tensor in the memory plan; empty if no tensors share bytes.
 std::map<const program::Tensor*, std::int64_t> planned_addresses(const program::CompiledProgram& program,
                                                                  std::int64_t& end) {
   std::map<const program::Tensor*, std::int64_t> addresses;
@@ -78,7 +78,7 @@ namespace {
 
 struct Range { std::int64_t low, high; };
 
-/// Region of each axis inside the tensor, by interval; empty if high < low.
+/// Region of each axis within the tensor, as an interval; empty if high < low.
 bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& cursor,
                  const program::CompiledTransfer& t, std::array<Range, max_dims>& ranges) {
   const std::size_t rank = t.at.size();
@@ -102,7 +102,7 @@ bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& c
   return true;
 }
 
-/// Runs that lie one behind the other are one.
+/// Adds a dim of runs; adjacent runs become one.
 void add_runs(Pattern& pattern, std::int64_t& run_bits, std::int64_t stride_bits, std::int64_t extent) {
   if (extent == 1) return;
   if (pattern.dims == 0 && stride_bits == run_bits) {
@@ -114,8 +114,8 @@ void add_runs(Pattern& pattern, std::int64_t& run_bits, std::int64_t stride_bits
   pattern.extent[at] = extent;
 }
 
-/// Padded layouts lie tile by tile. Rows that begin or end within tiles of several rows count as equal shares of each
-/// tile's row, from its beginning.
+/// Runs of a padded layout, which is stored tile by tile. If rows begin or end within tiles of several rows, each
+/// tile's row counts as an equal share, from its beginning.
 void tile_runs(Pattern& pattern, const MemoryMap::MappedTensor& entry, const std::array<std::int64_t, max_dims>& lows,
                const std::array<std::int64_t, max_dims>& extents, std::int64_t bytes) {
   const auto minor = static_cast<std::size_t>(entry.order[0]), second = static_cast<std::size_t>(entry.order[1]);
@@ -143,7 +143,7 @@ void tile_runs(Pattern& pattern, const MemoryMap::MappedTensor& entry, const std
   pattern.known = true;
 }
 
-/// Elements along an axis that are asked for, of those between the ends.
+/// Number of requested elements along an axis within the range.
 std::int64_t asked(const program::Cursor& cursor, const program::CompiledTransfer& t, int axis, const Range& range) {
   std::int64_t step = 1;
   int dims = 0;
@@ -152,7 +152,7 @@ std::int64_t asked(const program::Cursor& cursor, const program::CompiledTransfe
   return dims == 1 && step > 1 ? (range.high - range.low) / step + 1 : range.high - range.low + 1;
 }
 
-/// Padded layouts: whole rows of lanes; whole tiles where the region starts at one and ends with the tensor.
+/// Padded layouts: full rows of lanes; full tiles if the region starts at a tile and ends with the tensor.
 Moved tiled(const MemoryMap::MappedTensor& entry, std::int64_t base, const Shape& shape, const program::Cursor& cursor,
             const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, Pattern* pattern) {
   Moved moved;
@@ -185,7 +185,7 @@ Moved tiled(const MemoryMap::MappedTensor& entry, std::int64_t base, const Shape
 
 struct Walk { std::int64_t stride, extent; };
 
-/// Rows that data names, as elements from where the region would begin in row 0.
+/// Rows selected by data, as element offsets from the region's start in row 0.
 using Named = std::optional<std::vector<std::int64_t>>;
 
 [[noreturn]] void outside(const program::CompiledProgram& program, const program::Cursor& cursor, int table, int axis,
@@ -199,7 +199,7 @@ using Named = std::optional<std::vector<std::int64_t>>;
        {}});
 }
 
-/// None: some are unknown. Those outside of a tensor with a fill value move nothing.
+/// Empty: some rows are unknown. Rows outside a tensor with a fill value move nothing.
 Named named_rows(const program::CompiledProgram& program, const program::Cursor& cursor,
                  const program::CompiledTransfer& t, const MemoryMap::MappedTensor& entry,
                  const std::array<Range, max_dims>& ranges, const NamedRows& given) {
@@ -232,7 +232,7 @@ Named named_rows(const program::CompiledProgram& program, const program::Cursor&
   return rows;
 }
 
-/// In a padded layout a row of the second minor axis lies in as many pieces as tiles. False: it is another axis.
+/// In a padded layout a row of the second minor axis has a piece per tile. Returns false for other axes.
 bool tiled_rows(Pattern& pattern, const MemoryMap::MappedTensor& entry, const program::CompiledTransfer& t,
                 const std::array<Range, max_dims>& ranges, const std::vector<std::int64_t>& rows) {
   if (entry.tile.size() != 2) return false;
@@ -255,7 +255,7 @@ bool tiled_rows(Pattern& pattern, const MemoryMap::MappedTensor& entry, const pr
   return true;
 }
 
-/// Dense layouts: contiguous runs, each in whole bursts.
+/// Dense layouts: contiguous runs, each in full bursts.
 Moved dense(const MemoryMap::MappedTensor& entry, std::int64_t base, const program::Cursor& cursor,
             const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst,
             Pattern* pattern, const Named& rows) {
@@ -302,7 +302,7 @@ Moved dense(const MemoryMap::MappedTensor& entry, std::int64_t base, const progr
   moved.address = base + entry.base + offset * entry.element_bits / 8;
   const std::int64_t bytes = (run * entry.element_bits + 7) / 8;
   const std::int64_t skew =
-      aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
+      aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: mean skew
   moved.bytes = runs * round_up(skew + bytes, burst);
   moved.padding = moved.bytes - runs * bytes;
   if (pattern) {
@@ -323,7 +323,7 @@ Moved dense(const MemoryMap::MappedTensor& entry, std::int64_t base, const progr
   return moved;
 }
 
-/// What a transfer of an alias reaches, and how many elements that box has, in the axes of the tensor that is held.
+/// The box of an alias's transfer in the axes of its owner. `spanned`: number of elements in that box.
 program::Box in_axes_of(const program::CompiledTensor& owner, const program::CompiledTensor& tensor,
                         std::span<const Range> ranges, std::int64_t& spanned) {
   program::Box box;
@@ -355,7 +355,7 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   const Named rows = indirect && given ? named_rows(program, cursor, transfer, entry, ranges, *given) : std::nullopt;
   Moved moved = dense(entry, base, cursor, transfer, ranges, burst_bytes, pattern, rows);
   if (pattern && indirect) pattern->known = rows.has_value();
-  for (const auto& dim : transfer.dims) {  // the rows' indices are read too
+  for (const auto& dim : transfer.dims) {  // the transfer also reads row indices
     if (dim.through < 0) continue;
     const DType dtype = program.tensors[static_cast<std::size_t>(cursor.tensor(dim.through))].dtype;
     const std::int64_t indices = packed_bytes(dtype, cursor.value(dim.extent));
@@ -387,10 +387,10 @@ OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cur
     for (std::size_t axis = 0; axis < part.low.size(); ++axis)
       common *= std::max<std::int64_t>(
           0, std::min(part.high[axis], box.high[axis]) - std::max(part.low[axis], box.low[axis]) + 1);
-    if (common > 0)  // in proportion, where only some elements of the range are asked for
+    if (common > 0)  // in proportion if the transfer takes only some elements of the range
       moved.held.emplace_back(part.core, packed_bytes(tensor.dtype, ceil_div(common * elements, spanned)));
   }
-  // Cores that read all alike begin with different ones: the next by number, in a circle.
+  // Cores that read the same begin with different owners: the next higher number first, cyclically.
   const auto next =
       std::find_if(moved.held.begin(), moved.held.end(), [&](const auto& one) { return one.first > core; });
   std::rotate(moved.held.begin(), next, moved.held.end());

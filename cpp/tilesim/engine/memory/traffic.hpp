@@ -1,4 +1,4 @@
-// Memory traffic of transfers: where tensors lie, and the bursts that a transfer moves.
+// Memory traffic of transfers: addresses of tensors, and bursts that a transfer moves.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace tilesim::engine {
 /// temporaries at the addresses of the memory plan.
 struct MemoryMap {
   struct MappedTensor {
-    std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for an alias
+    std::int64_t base = 0, bytes = 0;  ///< in full pages; bytes: 0 for an alias
     int element_bits = 32;
     std::vector<std::int64_t> strides;  ///< in elements of the padded layout; dense tensors only
     std::vector<int> order;             ///< axes, minor first
@@ -30,29 +30,29 @@ struct MemoryMap {
 
 struct Moved {
   std::int64_t address = 0, bytes = 0, elements = 0;
-  std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, always read
-  std::int64_t padding = 0;      ///< part of `bytes`: beyond requested elements and indices
+  std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, which are always read
+  std::int64_t padding = 0;      ///< part of `bytes` beyond requested elements and indices
 };
 
-/// Values of tensors of row indices.
+/// Provides values of row index tensors.
 class NamedRows {
  public:
   virtual ~NamedRows() = default;
-  /// Row-major; empty: unknown.
+  /// Values in row-major order; empty: unknown.
   virtual std::span<const std::int64_t> values(int tensor) const = 0;
 };
 
-/// Bytes in whole bursts and their start, for a map at `base`, a whole page. Elements outside the tensor cost nothing.
-/// `pattern`: receives all addresses, if not null. Indirect rows use the indices in `rows`; unknown rows are taken as
-/// consecutive. Throws UserError for a row outside of its tensor.
+/// Start and bytes of a transfer in full bursts, with a map at page address `base`. Elements outside the tensor cost
+/// nothing. `pattern` receives all addresses unless null. Indirect rows use the indices in `rows`; unknown rows count
+/// as consecutive. Throws UserError for a row outside its tensor.
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
                   const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
                   Pattern* pattern = nullptr, const NamedRows* rows = nullptr);
 
-/// A transfer of a tensor in scratchpads, without bursts: the elements inside of it.
+/// Bytes of a transfer of a tensor in scratchpads, without bursts: its elements within the tensor.
 struct OnChip {
   std::int64_t bytes = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> held;  ///< bytes of other cores: virtual core, bytes
+  std::vector<std::pair<std::int64_t, std::int64_t>> held;  ///< parts from other cores: virtual core, bytes
 };
 OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cursor& cursor,
                      const program::CompiledTransfer& transfer, std::int64_t core);

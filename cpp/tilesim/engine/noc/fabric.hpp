@@ -1,8 +1,8 @@
-// The flit-level network: state in flat arrays, one list of work per pipeline stage and cycle.
+// The flit-level network: state in flat arrays, one work list per pipeline stage and cycle.
 //
-// Nothing is visited that has no work: a virtual channel is in a list only in cycles in which it asks for something or
-// something reaches it. Delays are fixed, so what is on a link is an entry in a ring of lists, by cycle of arrival.
-// The arrays are laid out once, so that their elements may point at each other.
+// A cycle visits only elements with work: a virtual channel is in a list only in cycles in which it requests something
+// or receives something. Delays are fixed, so flits and credits on links are entries in a ring of lists, by cycle of
+// arrival. Arrays keep their size, so that elements may point to each other.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,8 @@
 
 namespace tilesim::engine::noc {
 
-/// A list of bounded capacity that is filled, then read in full. An entry is always written and counted by a condition,
-/// which is cheaper than a branch that data would mispredict.
+/// A list with bounded capacity that is filled, then read completely. Writes every entry and counts it by a condition,
+/// which is cheaper than a mispredicted branch.
 template <class T>
 class WorkList {
  public:
@@ -45,7 +45,7 @@ class WorkList {
   T* end_;
 };
 
-/// Lists by cycle, for the near future.
+/// Lists by cycle for the near future.
 template <class T>
 class Ring {
  public:
@@ -79,7 +79,7 @@ inline std::uint32_t next_port(std::uint64_t bits, std::uint32_t from) {
 
 constexpr std::uint64_t no_offer = ~std::uint64_t{0};
 
-/// An offer: cyclic distance of `number` from `pointer`, then the id of the offering side. The smallest wins.
+/// An offer as a number: cyclic distance of `number` from `pointer`, then the id `who`. The smallest wins.
 inline std::uint64_t offer(std::uint32_t number, std::uint32_t pointer, std::uint32_t count, std::uint32_t who) {
   const std::uint32_t distance = number >= pointer ? number - pointer : number + count - pointer;
   return std::uint64_t{distance} << 32 | who;
@@ -114,12 +114,12 @@ class Fabric final : public Network {
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
-  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, but its head has not left
+  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, head flit has not left
 
   struct InputPort;
   struct OutputPort;
   struct OutputVc;
-  // Round-robin pointers hold the last winner + 1, which may be one beyond the last number: that is the same as 0.
+  // Round-robin pointers hold the last winner + 1; one beyond the last number counts as 0.
   struct alignas(64) InputVc {
     OutputPort* output = nullptr;  ///< if waiting or active
     OutputVc* through = nullptr;   ///< if active
@@ -140,7 +140,7 @@ class Fabric final : public Network {
     OutputPort* first_output = nullptr;  ///< first of the router
     const Hop* hops = nullptr;           ///< row of the routing table
     InputVc* vcs = nullptr;
-    InputVc* winner = nullptr;  ///< switch winner, while losers are separated
+    InputVc* winner = nullptr;  ///< switch winner, while requests in conflict are separated
     std::uint64_t offers = 0;   ///< outputs that granted this input
     std::uint32_t id = 0;
     std::uint32_t wants = 0;     ///< VCs that request the switch in this cycle
@@ -157,7 +157,7 @@ class Fabric final : public Network {
     InputVc* parked = nullptr;  ///< VCs that wait for a free VC of this port
     std::uint64_t asks = 0;     ///< inputs that request the switch in this cycle
     std::int64_t flits = 0;
-    std::uint32_t free = 0;  ///< VCs without an unfinished packet
+    std::uint32_t free = 0;  ///< VCs without an incomplete packet
     std::uint32_t id = 0;
     std::uint32_t first_input = 0;  ///< first input of the router
     std::uint16_t number = 0;       ///< index in the router
@@ -171,7 +171,7 @@ class Fabric final : public Network {
     std::uint32_t node = none;               ///< node that sends through it, unless a router does
     std::uint16_t credits = 0, pointer = 0;  ///< pointer: over the router's input VCs
   };
-  /// The part of a packet that routers read.
+  /// The data of a packet that routers read.
   struct Live {
     std::uint32_t destination = 0, code = 0;
     std::uint16_t flits = 0, left = 0;  ///< left: flits not delivered
@@ -188,7 +188,7 @@ class Fabric final : public Network {
     std::uint64_t tag = 0;
     std::uint32_t destination = 0, code = 0, flits = 0;
   };
-  /// A node's packets of one class, in FIFO order.
+  /// A node's packets of one class, in first-in-first-out order.
   struct Stream {
     std::vector<Queued> queue;
     std::size_t first = 0;
@@ -197,21 +197,21 @@ class Fabric final : public Network {
     std::uint32_t last_vc = 0, left = 0;
     bool waits() const { return first != queue.size(); }
   };
-  /// Places in a node's memory for packets of a class.
+  /// Space in a node's memory for packets of a class.
   struct Gate {
     std::int64_t places = std::numeric_limits<std::int64_t>::max();
-    std::deque<std::uint32_t> waiting;  ///< packets whose head flit got no place
+    std::deque<std::uint32_t> waiting;  ///< packets whose head flit has no place
   };
   /// State of a packet at a gate.
   struct AtGate {
     OutputVc* exit = nullptr;  ///< output VC through which its flits arrive
-    std::uint32_t held = 0;    ///< flits that have arrived and keep their credits
+    std::uint32_t held = 0;    ///< arrived flits that keep their credits
     bool has_place = false;
   };
-  /// A link slower than a flit per cycle. Its sender keeps flits that do not leave within a cycle.
+  /// A link slower than one flit per cycle. Its sender keeps flits that cannot leave within a cycle.
   struct Pace {
     OutputPort* output = nullptr;
-    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in parts of a cycle
+    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in `per_cycle` parts
   };
   struct Later {
     std::int64_t cycle = 0;
@@ -274,26 +274,26 @@ class Fabric final : public Network {
   Random random_;
   std::int64_t now_ = 0;
   std::uint32_t vcs_ = 0, queue_mask_ = 0;
-  std::uint32_t sink_credit_delay_ = 0;  ///< for a node's buffer; 0: it never fills
+  std::uint32_t sink_credit_delay_ = 0;  ///< credit delay of a node's buffer; 0: never fills
   std::uint32_t gate_credit_delay_ = 0;  ///< cycles between a node taking a flit and the router's credit
   bool gated_ = false;
-  std::vector<Gate> gates_;                     ///< nodes x classes, if any
+  std::vector<Gate> gates_;                     ///< nodes x classes; empty: no limits
   std::vector<AtGate> at_gate_;                 ///< per packet slot
-  std::vector<std::uint32_t> freed_, opening_;  ///< gates with a returned place
+  std::vector<std::uint32_t> freed_, opening_;  ///< gates with a freed place
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
   std::vector<RouterSize> sizes_;    ///< of each input's router
   std::vector<OutputPort> outputs_;  ///< outputs of routers, then of nodes
   std::vector<OutputVc> output_vcs_;
-  std::size_t node_outputs_ = 0;  ///< index of the first node output
+  std::size_t node_outputs_ = 0;  ///< index of the first output of a node
   std::vector<InputVc*> parked_;  ///< next entry in an output's list, per input VC
-  /// Best offer so far in an allocation: distance from the pointer, then the id; all ones between allocations.
+  /// Best offer so far in an allocation, as by offer(); no_offer between allocations.
   std::vector<std::uint64_t> best_input_, best_vc_, best_output_, best_requester_;
   std::vector<std::uint32_t> packets_;  ///< rings of packet slots, per input VC
   std::vector<std::uint32_t> masks_;    ///< class x group
   std::vector<std::size_t> link_output_;
   std::vector<Pace> paces_;
-  std::vector<std::int32_t> pace_of_;  ///< per output; -1: a flit per cycle. Empty: every output
+  std::vector<std::int32_t> pace_of_;  ///< per output: index of its pace; -1: a flit per cycle. Empty: no slow links
 
   Ring<InputVc*> arrivals_;
   Ring<OutputVc*> credits_;
@@ -305,7 +305,7 @@ class Fabric final : public Network {
   WorkList<std::uint32_t> grants_;
   WorkList<OutputPort*> asked_;         ///< outputs with several requests
   WorkList<InputPort*> granted_;        ///< inputs with a grant
-  bool wide_ = false;                   ///< some router has more ports than a mask has bits
+  bool wide_ = false;                   ///< a router has more ports than bits in a mask
   std::vector<std::uint32_t> sending_;  ///< nodes that are sending
   std::vector<std::uint8_t> is_sending_;
   std::vector<std::uint16_t> class_pointer_;

@@ -1,4 +1,4 @@
-// VC allocation: iSLIP with one iteration (McKeown, 1999). A request without conflicts takes a fast path; the others go
+// VC allocation: iSLIP with one iteration (McKeown, 1999). Requests without conflicts take a fast path; the others go
 // through grant and accept. Both move the same pointers.
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace tilesim::engine::noc {
 
-/// The first packet of a VC has come to its front: where it goes.
+/// Routes a packet that became the first of its VC.
 inline void Fabric::route(InputVc& channel) {
   const InputPort& in = *channel.input;
   Live& packet = live_packets_[channel.packets[channel.head]];
@@ -42,7 +42,7 @@ inline void Fabric::allocate_vc(InputVc& channel) {
   }
 }
 
-/// Of the VCs that granted it, the input VC accepts the first at or after its pointer.
+/// Gives an input VC the first usable VC at or after its pointer.
 inline void Fabric::give_vc(InputVc& channel, std::uint32_t usable) {
   OutputPort& out = *channel.output;
   const std::uint32_t place = std::uint32_t{channel.pointer} - out.first_vc;
@@ -59,7 +59,7 @@ inline void Fabric::give_vc(InputVc& channel, std::uint32_t usable) {
   next_ready_.push_if(&channel, given.credits != 0);
 }
 
-/// Several input VCs ask for VCs of one output: every free VC grants the first at or after its pointer.
+/// Allocates an output's VCs to several input VCs: every free VC grants the first one at or after its pointer.
 void Fabric::allocate_contested_vcs() {
   for (const InputVc* channel : contested_) {
     const OutputPort& out = *channel->output;

@@ -1,6 +1,6 @@
 // One cycle of the flit-level network, in this order: arrivals, output VCs by their state at the start of the cycle,
-// the switch among VCs that were active at the start; VCs freed by the switch can be allocated from the next cycle on.
-// Loop bodies avoid branches that data would mispredict: a list entry is always written and counted by a condition.
+// the switch among VCs that were active at the start. VCs freed by the switch are available from the next cycle on.
+// Loops avoid branches that would be mispredicted: list entries are always written and counted by a condition.
 #include <algorithm>
 #include <bit>
 
@@ -76,7 +76,7 @@ void Fabric::take_credits() {
   slot.end = slot.begin;
 }
 
-/// An output VC that had none has a credit again.
+/// Handles the first credit of an output VC that had none.
 void Fabric::first_credit(OutputVc& channel) {
   if (channel.node != none) {
     usable_[channel.node] |= 1U << (&channel - outputs_[node_outputs_ + channel.node].vcs);
@@ -120,7 +120,7 @@ void Fabric::send_from_nodes() {
   }
 }
 
-/// False if the node has nothing to send or waits for a credit.
+/// Returns false if the node has no flit to send or waits for a credit.
 bool Fabric::send_from(std::uint32_t node) {
   const auto classes = static_cast<std::uint32_t>(spec_.classes.size());
   Stream* const streams = &streams_[std::size_t{node} * classes];
@@ -139,7 +139,7 @@ bool Fabric::send_from(std::uint32_t node) {
   return false;
 }
 
-/// False without a credit.
+/// Returns false without a credit.
 bool Fabric::send_flit(Stream& stream, std::uint32_t node, std::size_t message_class) {
   OutputPort& out = outputs_[node_outputs_ + node];
   const bool head = stream.vc == none;

@@ -1,5 +1,4 @@
-// Nodes with a finite memory: a packet's flits leave their buffers, and return their credits, only when the packet has
-// a place.
+// Nodes with a finite memory: a packet's flits leave their buffers, and return credits, only if the packet has a place.
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/noc/fabric.hpp"
 
@@ -12,7 +11,7 @@ void Fabric::limit(std::uint32_t node, std::uint32_t message_class, std::int64_t
   if (!gated_) {
     gated_ = true;
     gates_.resize(topology_.nodes.size() * spec_.classes.size());
-    // Flits that waited give their credits back together.
+    // Flits that waited return their credits together.
     const auto held = topology_.nodes.size() * vcs_ * static_cast<std::size_t>(spec_.buffer_flits);
     credits_.resize(credits_.cycles(), outputs_.size() + held);
   }

@@ -1,5 +1,5 @@
-// Switch allocation: iSLIP with one iteration (McKeown, 1999), and the path of a flit through the switch. A request
-// without conflicts at input and output takes a fast path; the others go through grant and accept. Both move the same
+// Switch allocation: iSLIP with one iteration (McKeown, 1999), and the path of a flit through the switch. Requests
+// without conflicts at input and output take a fast path; the others go through grant and accept. Both move the same
 // pointers.
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace tilesim::engine::noc {
 
-/// A flit wins the switch: it leaves the buffer, takes a credit, and is on its way; its own credit goes back.
+/// Moves a flit that won the switch: it leaves the buffer and takes a credit; the credit of its buffer returns.
 inline void Fabric::pass(InputVc& channel) {
   InputPort& in = *channel.input;
   OutputPort& out = *channel.output;
@@ -77,8 +77,8 @@ void Fabric::allocate_switch() {
   if (!contested_.empty()) allocate_contested_switch();
 }
 
-/// Every output grants the first input at or after its pointer, every input accepts the first output at or after its
-/// own; of the input's VCs that ask for this output the first at or after the VC pointer goes.
+/// Every output grants the first input at or after its pointer, and every input accepts the first output at or after
+/// its pointer, then selects among its VCs with requests for that output the first at or after the VC pointer.
 void Fabric::allocate_contested_switch() {
   granted_.clear();
   for (OutputPort* out : asked_) {
@@ -123,9 +123,9 @@ void Fabric::allocate_wide_switch() {
   if (!contested_.empty()) allocate_contested_wide_switch();
 }
 
-/// The same by comparing offers, for any number of ports: every output grants the first input at or after its pointer,
-/// every input accepts the first output at or after its own; of the input's VCs that ask for this output the first at
-/// or after the VC pointer goes.
+/// The same by offers, for any number of ports: every output grants the first input at or after its pointer, and every
+/// input accepts the first output at or after its pointer, then selects among its VCs with requests for that output the
+/// first at or after the VC pointer.
 void Fabric::allocate_contested_wide_switch() {
   for (const InputVc* channel : contested_) {
     const OutputPort& out = *channel->output;
@@ -162,13 +162,13 @@ void Fabric::allocate_contested_wide_switch() {
   for (InputVc* channel : winners_) pass(*channel);
 }
 
-/// A VC of the output is free: whoever waited for one asks again in the next cycle.
+/// Repeats the requests of VCs that wait for a free VC of the output, in the next cycle.
 void Fabric::wake_parked(OutputPort& out) {
   for (InputVc* at = out.parked; at != nullptr; at = parked_[at->id]) next_waiting_.push(at);
   out.parked = nullptr;
 }
 
-/// Who wants a slow link that is not free does not ask for the switch in this cycle.
+/// Delays switch requests for slow links that are not free in this cycle.
 void Fabric::hold_paced() {
   InputVc** kept = ready_.begin();
   for (InputVc* channel : ready_) {

@@ -46,7 +46,7 @@ class Run {
   }
 
  private:
-  /// Warm-up and measured periods; false if the network is saturated.
+  /// Runs the warm-up and measured periods. Returns false if the network is saturated.
   bool sample() {
     double latency = 0, accepted = 0;
     int in_a_row = 0;
@@ -69,7 +69,7 @@ class Run {
     return true;
   }
 
-  /// Injection goes on until every measured packet has arrived.
+  /// Injects further packets until every measured packet has arrived. Returns false if the network is saturated.
   bool drain() {
     drained_from_ = network_->now();
     outstanding_ = created_ - started_before_ - sums_.packets;
@@ -94,7 +94,7 @@ class Run {
     }
   }
 
-  /// Everything that is created in the cycle about to be run.
+  /// Injects the packets of the current cycle.
   void inject() {
     for (const Packet& packet : answers_) network_->inject(packet, network_->now());
     created_ += static_cast<std::int64_t>(answers_.size());
@@ -112,8 +112,8 @@ class Run {
     restarted_ = network_->now();
   }
 
-  /// A packet counts during warm-up, and afterwards if it became the first of its source's line in the measured
-  /// periods, or in the drain but was created before it.
+  /// Counts packets that became the first in their source's queue after the warm-up (during it: all packets) and were
+  /// created before the drain.
   void take() {
     for (const Delivery& delivery : network_->deliveries()) {
       if (experiment_.reply_flits != 0 && delivery.packet.message_class == 0) answer(delivery.packet);
@@ -147,7 +147,7 @@ class Run {
   Measurement result_;
   std::int64_t measured_from_ = 0, drained_from_ = never, restarted_ = 0, delivered_before_ = 0;
   std::int64_t created_ = 0, started_before_ = 0, outstanding_ = never, steps_ = 0;
-  std::vector<Packet> answers_;  ///< created in the cycle that has not been run yet
+  std::vector<Packet> answers_;  ///< created in the next cycle
 };
 
 void check(const Experiment& experiment, const RouterSpec& spec) {

@@ -6,16 +6,16 @@
 
 namespace tilesim::engine::noc {
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). `stream` selects
-/// independent sequences of one seed.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). `stream` selects an
+/// independent sequence of the seed.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t stream) : state_(mix(mix(seed) + stream * golden)) {}
 
   std::uint64_t next() { return mix(state_ += golden); }
-  /// Uniform below `count` > 0; no value is more likely than another by more than count / 2^32.
+  /// Uniform below `count` > 0; probabilities differ by at most count / 2^32, relatively.
   std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((next() >> 32) * count >> 32); }
-  /// Uniform in (0, 1]: multiples of 2^-53.
+  /// Uniform in (0, 1], a multiple of 2^-53.
   double unit() { return static_cast<double>((next() >> 11) + 1) * 0x1p-53; }
   bool coin() { return next() >> 63 != 0; }
 
@@ -29,9 +29,8 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Natural logarithm of a positive normal number, computed with correctly rounded operations only, so that its bits do
-/// not depend on a library. Relative error below 1e-13: x = 2^e * m with m near 1, log m = 2 atanh((m - 1) / (m + 1))
-/// as a series.
+/// Natural logarithm of a positive normal number by correctly rounded operations only, so that its bits do not depend
+/// on a library. Relative error below 1e-13: x = 2^e * m with m near 1, log m = 2 atanh((m - 1) / (m + 1)) as a series.
 inline double portable_log(double x) {
   // m in [sqrt(1/2), sqrt(2)), without a branch
   const auto bits = std::bit_cast<std::uint64_t>(x);
@@ -43,12 +42,12 @@ inline double portable_log(double x) {
   return static_cast<double>(exponent) * 0.6931471805599453 + 2 * s * sum;
 }
 
-/// Independent trials with success probability p, by the number of failures before each success (geometric).
+/// Independent trials with success probability p, as numbers of failures before each success (geometric).
 class Bernoulli {
  public:
   /// 0 <= p <= 1
   explicit Bernoulli(double p) : never_(p <= 0), scale_(p >= 1 || p <= 0 ? 0 : 1 / log_of_failure(p)) {}
-  /// Failures before the next success; a number beyond any run if p is 0.
+  /// Failures before the next success; practically infinite if p is 0.
   std::int64_t failures(Random& random) const {
     if (never_) return std::int64_t{1} << 62;
     const double count = portable_log(random.unit()) * scale_;
@@ -56,7 +55,7 @@ class Bernoulli {
   }
 
  private:
-  /// log(1 - p), by a series if 1 - p would lose digits.
+  /// log(1 - p); by a series if 1 - p would lose digits.
   static double log_of_failure(double p) {
     if (p > 1e-3) return portable_log(1 - p);
     double sum = 0;

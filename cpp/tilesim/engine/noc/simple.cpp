@@ -1,4 +1,4 @@
-// The simple network: latency, bandwidth of the nodes' ports, finite buffers. It has an event per packet and port, not
+// The simple network: latency, bandwidth of node ports, finite buffers. Simulated by events per packet and port, not
 // per flit.
 #include <algorithm>
 #include <deque>
@@ -64,7 +64,7 @@ class Simple final : public Network {
     const std::size_t before = deliveries_.size();
     while (!events_.empty() && events_.top().cycle < limit) {
       worked(32);
-      // The whole cycle of a delivery is run, so that now() is the next one.
+      // Finishes the cycle of a delivery, so that now() is the next cycle.
       if (deliveries_.size() != before && events_.top().cycle != deliveries_.back().delivered) break;
       process();
     }
@@ -111,7 +111,7 @@ class Simple final : public Network {
   }
 
  private:
-  /// At one instant deliveries come first, then arrivals, then what may start because of them.
+  /// Order at equal times: deliveries, arrivals, then the starts that they allow.
   enum Kind : std::uint8_t { deliver, arrive, freed, create, port_free };
   struct Event {
     std::int64_t cycle = 0;
@@ -135,8 +135,8 @@ class Simple final : public Network {
   struct Sink {
     std::deque<std::uint32_t> waiting;
     std::int64_t free = 0, busy_until = 0, flits = 0;
-    std::int64_t places = std::numeric_limits<std::int64_t>::max();  ///< for packets
-    bool keeps = false;                                              ///< a place until it is given back
+    std::int64_t places = std::numeric_limits<std::int64_t>::max();  ///< free places for packets
+    bool keeps = false;                                              ///< places stay taken until they are given back
     bool takes(std::uint32_t size) const { return free >= size && places > 0; }
   };
 
@@ -230,7 +230,7 @@ class Simple final : public Network {
     }
   }
 
-  std::vector<std::int32_t> latency_;  ///< one for all, or source x destination
+  std::vector<std::int32_t> latency_;  ///< one for all pairs, or source x destination
   SimpleSpec spec_;
   std::vector<Source> sources_;
   std::vector<Sink> sinks_;
@@ -246,7 +246,7 @@ class Simple final : public Network {
 
 namespace {
 
-/// The link at each output port, for walks along routes.
+/// Finds the link at each output port, to follow routes.
 class LinkOf {
  public:
   explicit LinkOf(const Topology& net) : first_{0} {

@@ -1,4 +1,4 @@
-// Checks that a network is connected and free of deadlock.
+// Checks that a network is connected and free of deadlocks.
 #include <algorithm>
 
 #include "tilesim/base/interrupt.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 std::string number(std::size_t value) { return std::to_string(value); }
 
-/// First output port (or input port) of each router in a numbering over all routers; one more entry for the end.
+/// First output (or input) port of each router in a numbering of all routers' ports; a last entry for the end.
 template <class Count>
 std::vector<std::size_t> first_ports(const Topology& net, Count&& count) {
   std::vector<std::size_t> first{0};
@@ -19,7 +19,7 @@ std::vector<std::size_t> first_ports(const Topology& net, Count&& count) {
   return first;
 }
 
-/// Takes each port once; fails for one that does not exist or is taken twice.
+/// Numbers ports as they are used; throws for one that does not exist or is used twice.
 class Ports {
  public:
   Ports(const Topology& net, bool outputs)
@@ -48,7 +48,7 @@ class Ports {
   std::string what_;
 };
 
-/// Where every output leads: a link, or a node.
+/// The link of each output; none for nodes.
 struct Outputs {
   std::vector<std::size_t> first;
   std::vector<int> link;  ///< index, or -1
@@ -61,7 +61,7 @@ struct Outputs {
   }
 };
 
-/// All codes that packets from one node to another can carry, into `found`.
+/// Lists all codes of packets from one node to another.
 void codes(const Topology& net, std::size_t source, std::size_t destination, std::vector<std::uint32_t>& found) {
   found.clear();
   const std::size_t ties = net.wraps ? net.extents.size() : 0;
@@ -74,7 +74,7 @@ void codes(const Topology& net, std::size_t source, std::size_t destination, std
   }
 }
 
-/// For pairs of router and code the walk that came by first; emptied at once, as many times as there are destinations.
+/// By router and code: the first walk that visited the pair; cleared in constant time, once per destination.
 class Visits {
  public:
   void clear() {
@@ -82,7 +82,7 @@ class Visits {
     count_ = 0;
   }
 
-  /// The walk that came by first, before this one; 0: none did.
+  /// The earlier walk that visited the pair first; 0: none.
   std::uint64_t first(std::uint64_t pair, std::uint64_t walk) {
     if (2 * (count_ + 1) > slots_.size()) grow();
     Slot& slot = slots_[place(pair)];
@@ -115,7 +115,7 @@ class Visits {
   std::size_t count_ = 0;
 };
 
-/// Walks every route and reports each (output, group) followed by the next (output, group).
+/// Walks all routes and reports each (output, group) with the next one.
 class Routes {
  public:
   explicit Routes(const Topology& net) : net_(net), outputs_(net) {}
@@ -144,7 +144,7 @@ class Routes {
       if (hop.port == Hop::no_route || output >= outputs_.first[router + 1]) unreachable(from, to, "ends", router);
       const std::size_t state = output * vc_groups + hop.vc_group(code);
       if (before != outputs_.link.size() * vc_groups) step(before, state);
-      // A state of an earlier walk is known to arrive; one of this walk closes a circle.
+      // An earlier walk's state is known to arrive; a state of this walk closes a cycle.
       const std::uint64_t first = visited_.first(static_cast<std::uint64_t>(router) << 32 | code, walk_);
       if (first == walk_) unreachable(from, to, "runs in a circle", router);
       if (first != 0) return;
@@ -183,7 +183,7 @@ void sort_unique(Edges& edges) {
   }
 }
 
-/// Dependencies between (output, VC): a packet may hold the first while it waits for the second.
+/// Dependencies between (output, VC) pairs: a packet may hold the first while it waits for the second.
 Edges dependencies(const Edges& states, const RouterSpec& spec) {
   const auto vcs = static_cast<std::size_t>(spec.virtual_channels);
   Edges edges(states.size() / vc_groups * vcs);
@@ -198,7 +198,7 @@ Edges dependencies(const Edges& states, const RouterSpec& spec) {
   return edges;
 }
 
-/// The vertices of a cycle in order, or nothing. Depth first, with its own stack.
+/// The vertices of a cycle in order; empty: none. Depth-first search with an explicit stack.
 std::vector<std::uint32_t> find_cycle(const Edges& edges) {
   enum Colour : std::uint8_t { unseen, open, done };
   std::vector<Colour> colour(edges.size(), unseen);

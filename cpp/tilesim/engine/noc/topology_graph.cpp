@@ -1,4 +1,4 @@
-// Reads networks of any shape from a file.
+// Reads networks of any shape from files.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr int far = std::numeric_limits<int>::max() / 4;
 
-/// What the file says, before ports and routes.
+/// A network as in the file, before ports and routes are assigned.
 struct Graph {
   Topology net;
-  std::vector<std::vector<int>> leaving;  ///< links by their first router
+  std::vector<std::vector<int>> leaving;  ///< links by first router
 };
 
 int router_at(const Json& json, std::size_t routers) {
@@ -81,7 +81,7 @@ void set_hop(Graph& graph, std::size_t router, std::size_t node, int output) {
   graph.net.hop(router, node) = {static_cast<std::uint16_t>(output), Hop::no_choice, all_vcs};
 }
 
-/// Distances of all routers to one over the links that `use` lets pass.
+/// Distances of all routers to one, over links for which `use` is true.
 template <class Use>
 std::vector<int> distances(const Graph& graph, std::size_t to, Use&& use) {
   std::vector<std::vector<const Topology::Link*>> arriving(graph.net.routers.size());
@@ -98,7 +98,7 @@ std::vector<int> distances(const Graph& graph, std::size_t to, Use&& use) {
   return distance;
 }
 
-/// The link to the nearest neighbour among those that `use` lets pass; the first in the file among equals.
+/// Output to the nearest neighbour over links for which `use` is true, the first in the file among equals; -1: none.
 template <class Use>
 int nearest_link(const Graph& graph, std::size_t router, const std::vector<int>& distance, Use&& use) {
   int best = -1, best_distance = far;
@@ -123,9 +123,9 @@ void route_shortest(Graph& graph) {
   }
 }
 
-/// Up towards the root, then down (Schroeder et al., Autonet, 1991): no circle on any graph. A link leads up if its end
-/// is nearer to the root, or equally near with the smaller number. Down as soon as a way down exists, so that the next
-/// router decides alike.
+/// Routes up towards the root, then down (Schroeder et al., Autonet, 1991): no cycle on any graph. A link leads up if
+/// its end is nearer to the root, or equally near with a smaller number. A route leads down once that is possible, so
+/// that all routers decide alike.
 void route_up_down(Graph& graph, std::size_t root) {
   const std::vector<int> level = distances(graph, root, any_link);
   const auto up = [&](const Topology::Link& link) {
@@ -133,7 +133,7 @@ void route_up_down(Graph& graph, std::size_t root) {
     return level[to] != level[from] ? level[to] < level[from] : to < from;
   };
   const auto down = [&](const Topology::Link& link) { return !up(link); };
-  std::vector<std::size_t> order(graph.net.routers.size());  // an upward link leads to an earlier entry
+  std::vector<std::size_t> order(graph.net.routers.size());  // upward links lead to earlier entries
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
   for (std::size_t n = 0; n < graph.net.nodes.size(); ++n) {

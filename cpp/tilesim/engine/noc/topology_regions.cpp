@@ -1,4 +1,4 @@
-// Regions of routers (chiplets), joined by separate links.
+// Regions of routers (chiplets), connected by separate links.
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/noc/topology.hpp"
 
@@ -6,7 +6,7 @@ namespace tilesim::engine::noc {
 
 namespace {
 
-/// Node of a region at whose router link `link` of `links` begins and ends.
+/// Node of a region at whose router link `link` of `links` begins or ends.
 std::size_t gate_of(std::size_t link, std::size_t links, std::size_t nodes) {
   return (2 * link + 1) * nodes / (2 * links);
 }
@@ -47,7 +47,7 @@ Topology in_regions(const Topology& region, int regions, const RegionLinks& link
     }
   }
   net.extents = {static_cast<int>(net.nodes.size())};
-  // Outputs towards each other region, by [from][to][link].
+  // Outputs to other regions, by [from][to][link].
   std::vector<int> output(static_cast<std::size_t>(regions * regions) * parts, -1);
   const auto at = [&](int from, int to, std::size_t link) {
     return static_cast<std::size_t>(from * regions + to) * parts + link;
@@ -71,7 +71,7 @@ Topology in_regions(const Topology& region, int regions, const RegionLinks& link
       if (from == to) {
         hop = region.hop(here, there);
         const bool arrives = region.nodes[there].router == static_cast<int>(here);
-        if (!arrives) hop.shift = 0, hop.group = lower_vcs;  // bit 1 of a packet's code leads to the upper ones
+        if (!arrives) hop.shift = 0, hop.group = lower_vcs;  // bit 1 of a packet's code selects the upper VCs
         continue;
       }
       const std::size_t link = there * parts / count, gate = gate_of(link, parts, count);

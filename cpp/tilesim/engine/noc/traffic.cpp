@@ -12,7 +12,7 @@ namespace tilesim::engine::noc {
 
 namespace {
 
-/// The same destination for every packet of a source.
+/// The same destination for all packets of a source.
 class Fixed final : public Pattern {
  public:
   explicit Fixed(std::vector<std::uint32_t> to) : to_(std::move(to)) {}
@@ -80,14 +80,14 @@ std::unique_ptr<Pattern> fixed(std::uint32_t nodes, const Map& map) {
                    {}});
 }
 
-/// Bits of a node's number.
+/// Number of bits of a node's number.
 std::uint32_t node_bits(const std::string& pattern, const Topology& net) {
   const auto nodes = static_cast<std::uint32_t>(net.nodes.size());
   if (!std::has_single_bit(nodes)) refuse(pattern, net, "a power of two");
   return static_cast<std::uint32_t>(std::countr_zero(nodes));
 }
 
-/// Adds the same to each digit of the node's number, modulo the digit's base.
+/// Adds step(base) to each digit of the node's number, modulo the digit's base.
 Map digits(const Topology& net, const std::function<int(int)>& step) {
   return [extents = net.extents, step](std::uint32_t source) {
     std::uint32_t result = 0, weight = 1;
@@ -100,7 +100,7 @@ Map digits(const Topology& net, const std::function<int(int)>& step) {
   };
 }
 
-/// Swaps the two coordinates of a square, which for a power of two is the two halves of the number's bits.
+/// Swaps the two coordinates of a square; for a power of four, the two halves of the number's bits.
 Map transpose(const Topology& net) {
   if (net.extents.size() == 2 && net.extents[0] == net.extents[1])
     return [k = static_cast<std::uint32_t>(net.extents[0])](std::uint32_t s) { return s % k * k + s / k; };
@@ -136,7 +136,7 @@ std::unique_ptr<Pattern> hotspot(const std::string& name, const Topology& net) {
   return std::make_unique<Hotspot>(nodes.empty() ? std::vector<std::uint32_t>{0} : nodes);
 }
 
-/// Bits of `source` in reverse order.
+/// The lowest `bits` bits of `source` in reverse order.
 std::uint32_t reversed(std::uint32_t source, std::uint32_t bits) {
   std::uint32_t result = 0;
   for (std::uint32_t i = 0; i < bits; ++i) result |= (source >> i & 1U) << (bits - 1 - i);

@@ -1,4 +1,4 @@
-// Synthetic traffic: who sends to whom, and at which time.
+// Synthetic traffic: sources, destinations and times of packets.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tilesim::engine::noc {
 
-/// Chooses the destination of each packet.
+/// Selects the destination of each packet.
 class Pattern {
  public:
   virtual ~Pattern() = default;
@@ -20,21 +20,21 @@ class Pattern {
 
 /// Pattern by name: "uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "diagonal",
 /// "asymmetric", "permutation" (one random permutation for the run), "hotspot" (node 0), "hotspot(3)" or
-/// "hotspot(3,12)". Digit patterns use the topology's extents. UserError for another name or an unsupported number of
-/// nodes.
+/// "hotspot(3,12)". Digit patterns use the topology's extents. Throws UserError for another name or an unsupported
+/// number of nodes.
 std::unique_ptr<Pattern> make_pattern(const std::string& name, const Topology& topology, std::uint64_t seed);
 /// All names, for messages.
 std::vector<std::string> pattern_names();
 
-/// Every node makes one trial per cycle, whatever its backlog; a success is a packet. All trials in order of (cycle,
-/// node) form one sequence, and only its successes are computed.
+/// Each node has one trial per cycle, whatever its backlog; a success is a packet. Trials in order of (cycle, node) are
+/// one sequence, of which only the successes are computed.
 class BernoulliTraffic {
  public:
-  /// `load`: flits per node and cycle; `packet_flits` each. UserError for a load outside 0 ... packet_flits.
+  /// `load`: flits per node and cycle. Throws UserError for a load outside 0 ... packet_flits.
   BernoulliTraffic(const Topology& topology, const std::string& pattern, double load, std::uint32_t packet_flits,
                    std::uint64_t seed);
   std::int64_t next_cycle() const { return cycle_; }
-  /// Injects all packets of next_cycle(), which must be network.now(); returns their number.
+  /// Injects all packets of next_cycle(), which must be network.now(). Returns their number.
   std::int64_t inject(Network& network);
 
  private:

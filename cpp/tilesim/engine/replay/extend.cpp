@@ -13,10 +13,10 @@ namespace tilesim::engine::replay {
 
 namespace {
 
-/// What a number is: it decides how far off it may be.
+/// Kind of a number, which determines its error bound.
 enum class Sort : std::uint8_t { cycles, queue_time, time, count, waiting };
 
-/// Every number that grows with the work, in one order.
+/// Visits every number that grows with the work, in a fixed order.
 template <class R, class Visit>
 void numbers(R& result, const Visit& visit) {
   visit(Sort::cycles, result.cycles);
@@ -60,7 +60,7 @@ bool same_form(const Result& a, const Result& b) {
          equal(a.energy, b.energy, [](const auto& part) { return part.part; });
 }
 
-/// A sum of products: whole ones exactly as long as they fit, the remainders and all else in floating point.
+/// A sum of products: integers exactly while they fit, remainders and other values in floating point.
 class WeightedSum {
  public:
   void add(const Weight& weight, std::int64_t value) {
@@ -82,7 +82,7 @@ class WeightedSum {
   void take(std::int64_t& value) const {
     const long double below = std::clamp(std::floor(rest_), -1e36L, 1e36L), over = rest_ - below;
     Int128 sum = whole_ + static_cast<Int128>(below);
-    if (over > 0.5L || (over == 0.5L && sum % 2 != 0)) ++sum;  // ties to the even one
+    if (over > 0.5L || (over == 0.5L && sum % 2 != 0)) ++sum;  // ties to even
     value = static_cast<std::int64_t>(std::clamp<Int128>(sum, 0, INT64_MAX));
   }
   void take(double& value) const {
@@ -96,7 +96,7 @@ class WeightedSum {
   long double rest_ = 0;
 };
 
-/// Rows that some parts lack are 0 there.
+/// Sums of counts; a row that a part lacks counts as 0 there.
 std::vector<Count> combined_counts(const Result& like, std::span<const WeightedResult> parts) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
   std::vector<Count> rows;

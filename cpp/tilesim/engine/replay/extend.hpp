@@ -1,4 +1,4 @@
-// Extrapolates the result of a long program from results of short ones: weighted sums, and bounds on their error.
+// Extrapolates the result of a long program from results of short ones: weighted sums and error bounds.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tilesim::engine::replay {
 
-/// numerator / denominator; the denominator is above 0.
+/// numerator / denominator, with denominator > 0.
 struct Weight {
   Int128 numerator = 1;
   Int128 denominator = 1;
@@ -24,27 +24,27 @@ struct WeightedResult {
 };
 
 /// A copy of `like` in which every number that grows with the work is the weighted sum of the parts' numbers, at least
-/// 0; ratios and names are those of `like`. Empty if the parts have other units, kernels or energies.
+/// 0; ratios and names are those of `like`. Empty if the parts have different units, kernels or energies.
 std::optional<Result> combined(const Result& like, std::span<const WeightedResult> parts);
 
-/// Adjusts states of units and exclusive times so that they add up after rounding.
+/// Adjusts unit states and exclusive times so that they add up after rounding.
 void balance(Result& result);
 
-/// Error bounds from two predictions of different runs: of cycles, other counts, busy cycles of DMA queues.
+/// Error bounds from two predictions by different runs: for cycles, other counts, busy cycles of DMA queues.
 struct Bounds {
   double cycles = 0, others = 0, queues = 0;
   static constexpr double margin = 4;           ///< factor on the difference of two predictions
   static constexpr double least = 0.005;        ///< smallest bound stated
-  static constexpr double least_queues = 0.05;  ///< fraction of all cycles, likewise for DMA queues
+  static constexpr double least_queues = 0.05;  ///< fraction of all cycles; smallest bound for DMA queues
 };
 
-/// If errors halve with twice the trips, the prediction from longer runs is off by the difference of both. Neither sees
-/// rings that fill over more trips than were simulated: of 2,400 random loops, ten were off by more than twice the
-/// difference or a thousandth, at most by 1.7 % of the cycles. The bound is therefore four times the difference, and at
-/// least half a per cent. Times below a hundredth of all cycles are bounded relative to that hundredth. A DMA queue
-/// counts as busy while its transfer waits behind others, so that its busy cycles depend on the lead of other queues,
-/// which may shift once in a thousand trips: of 2,330 random loops three were off, at most by 2.5 % of all cycles. The
-/// bound is twice that.
+/// If errors halve with twice the trips, the prediction of the longer runs has an error of the difference of both.
+/// Neither includes rings that fill over more trips than were simulated: of 2,400 random loops, ten had errors above
+/// twice the difference and a thousandth, at most 1.7 % of the cycles. The bound is therefore four times the
+/// difference, and at least half a per cent. Times below a hundredth of all cycles are bounded relative to that
+/// hundredth. A DMA queue counts as busy while its transfer waits behind others, so its busy cycles depend on how early
+/// other queues run, which may change once in a thousand trips: of 2,330 random loops three had errors, at most 2.5 %
+/// of all cycles. The bound is twice that.
 Bounds bounds(const Result& shorter, const Result& longer);
 
 }  // namespace tilesim::engine::replay

@@ -15,14 +15,14 @@ using program::Call;
 using program::For;
 using program::Statement;
 
-constexpr std::size_t fewest_calls = 6;  ///< of one function in a row
+constexpr std::size_t fewest_calls = 6;  ///< consecutive calls of one function
 
 class Search {
  public:
   Search(const program::Program& program, const Places& places, std::int64_t grown)
       : program_(program), places_(places), grown_(grown) {}
 
-  /// Shortens the outermost long steady loop of the heaviest kernel; false where none exists.
+  /// Shortens the outermost long steady loop of the heaviest kernel. Returns false if none exists.
   bool shorten_one() {
     program::Executions counter(program_, &instead_);
     best_ = {};
@@ -37,7 +37,7 @@ class Search {
     const auto known =
         std::find_if(found.begin(), found.end(), [&](const auto& k) { return k.kernel == best_kernel_; });
     (known == found.end() ? found.emplace_back(SteadyKernel{best_kernel_, {}}) : *known).loops.push_back(best_);
-    instead_[best_.loop] = 2 * fewest_trips;  // no longer than what is left alone
+    instead_[best_.loop] = 2 * fewest_trips;  // not longer than loops that are not shortened
     return true;
   }
 
@@ -51,7 +51,7 @@ class Search {
     return other != instead_.end() ? other->second : loop.extent.is_constant() ? loop.extent.value() : 1;
   }
 
-  /// Along the heaviest statement of each level.
+  /// Searches the heaviest statement of each level for a loop to shorten.
   void descend(const Statement& kernel, program::Executions& counter) {
     double trips = 1;
     for (const Statement* node = &kernel; node != nullptr; node = heaviest(*node, counter)) {
@@ -94,7 +94,7 @@ class Search {
   double weight_ = -1;
 };
 
-/// Functions whose kernels all end before what follows.
+/// Functions whose kernels all end before the next statement starts.
 std::set<std::string> functions_apart(const program::Program& program) {
   std::set<std::string> names;
   for (const program::Function& function : program.functions)

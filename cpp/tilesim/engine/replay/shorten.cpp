@@ -16,7 +16,7 @@ class Shortener {
  public:
   explicit Shortener(const TripCounts& kept) : kept_(kept) {}
 
-  /// `short_one` is a copy of `block`.
+  /// Shortens loops in `short_one`, a copy of `block`.
   void shorten(const Block& block, Block& short_one) {
     for (std::size_t i = 0; i < block.size(); ++i) {
       worked(16);
@@ -60,7 +60,7 @@ class Shortener {
   }
 
   const TripCounts& kept_;
-  std::map<std::string, Expr> seen_;  ///< an index of the program -> in terms of the shortened loop's
+  std::map<std::string, Expr> seen_;  ///< index -> expression of the shortened loop's index
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Removes trips of loops, or calls, from a program.
+// Removes loop trips or calls from a program.
 #pragma once
 
 #include "tilesim/engine/replay/trip.hpp"
 
 namespace tilesim::engine::replay {
 
-/// `kept`: number of middle trips that each loop keeps; the first and the last trips keep their index.
+/// The program with shorter loops. `kept`: number of trips per loop; the first and last trips keep their index.
 program::Program without_trips(const program::Program& program, const TripCounts& kept);
 
 /// The program with only the first `count` of the calls [first, last) in its own body.

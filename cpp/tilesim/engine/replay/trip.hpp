@@ -1,4 +1,4 @@
-// The statements of one trip of a loop: tensors, expressions and counters that it uses.
+// Tensors, expressions and counters that one trip of a loop uses.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace tilesim::engine::replay {
 
 using TripCounts = program::Executions::TripCounts;
 
-/// An expression in terms of the enclosing indices.
+/// An expression of the enclosing loops' indices.
 struct IndexedExpression {
   Expr expr;
   bool moves = false;    ///< depends on the loop's index
   bool extent = false;   ///< extent of an inner loop
-  bool counted = false;  ///< waits for a count over all trips so far
+  bool counted = false;  ///< waits for a count that sums over all earlier trips
 };
 
 struct Moved {
@@ -30,14 +30,14 @@ struct Moved {
 struct Trip {
   std::string index;
   std::int64_t trips = 0;
-  std::map<std::string, std::set<std::int64_t>> last;  ///< index of this and inner loops -> its last values, if known
+  std::map<std::string, std::set<std::int64_t>> last;  ///< index of this or an inner loop -> its last values, if known
   std::vector<IndexedExpression> places;
-  std::vector<Moved> moved;  ///< bytes of loads and stores
+  std::vector<Moved> moved;  ///< transfers of loads and stores
   bool calls = false;
-  bool unclear = false;  ///< a function called with the index has an index of the same name
+  bool unclear = false;  ///< a called function has an index of the same name
 };
 
-/// Follows calls of functions with parameters that depend on the index. `instead`: loops with replaced extents.
+/// Reads one trip, including functions called with the index. `instead`: replaced extents of loops.
 Trip trip_of(const program::Program& program, const program::For& loop, const TripCounts& instead);
 
 }  // namespace tilesim::engine::replay

@@ -1,4 +1,4 @@
-// Busy time of the network between cores and memory: the cores' ports, links of routers.
+// Busy time of the network between cores and memory: the cores' ports, and the links of routers.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -11,7 +11,7 @@ std::int64_t network_busy(const RunState& run) {
   const RoutedMemory* const routed = run.memory.routed();
   if (run.chip.memory == MemoryKind::ideal && !routed) return 0;
   if (!routed) return run.memory.longest_port();
-  // An endpoint passes one flit per cycle, each way, a link as many as its topology says.
+  // An endpoint passes one flit per cycle and direction, a link as many as the topology says.
   std::int64_t flits = 0;
   const std::vector<std::int64_t> of_links = routed->network().link_flits();
   for (std::size_t i = 0; i < of_links.size(); ++i) {
@@ -34,7 +34,7 @@ std::int64_t network_busy(const RunState& run, const KernelCounters& kernel, con
     cycles = (kernel.load_bytes + kernel.store_bytes) / cores / network.port_bytes_per_cycle;
   } else {
     const std::int64_t data = std::max(network.packet_bytes, machine.memory.burst_bytes);
-    const std::int64_t flits = ceil_div(data + network.header_bytes, network.flit_bytes);  // of a packet with data
+    const std::int64_t flits = ceil_div(data + network.header_bytes, network.flit_bytes);  // per packet with data
     const std::int64_t ports = std::min(network.ports_per_core * cores, machine.memory.channels);
     cycles = std::max(kernel.load_bytes, kernel.store_bytes) / data * flits / ports;
   }

@@ -1,4 +1,4 @@
-// The part of a Result on the cache before memory, in total and per tensor.
+// Adds the cache in front of memory to a Result, in total and per tensor.
 #include <algorithm>
 
 #include "tilesim/engine/results/results.hpp"
@@ -24,7 +24,7 @@ Json tensor_json(const cache::TensorUse& use) {
 
 }  // namespace
 
-/// Counters of all slices; what the channels moved is what of the traffic reached the memory.
+/// Adds counters of all slices; memory traffic is then the traffic of the channels.
 void add_cache(const RunState& run, Result& result, Busiest& busiest) {
   const cache::Tensors* const tensors = run.memory.tensors();
   if (!tensors) return;
@@ -66,7 +66,7 @@ void add_cache(const RunState& run, Result& result, Busiest& busiest) {
     if (use.read_bytes + use.written_bytes > 0 || use.resident) rows.push(tensor_json(use));
   json.set("tensors", std::move(rows));
   result.cache = std::move(json);
-  if (levels.empty()) return;  // ideal memory
+  if (levels.empty()) return;  // ideal memory has no caches
   result.memory_read_bytes = sum.fetched_bytes + sum.bypass_read_bytes;
   result.memory_written_bytes = sum.written_bytes + sum.bypass_written_bytes;
 }

@@ -1,17 +1,17 @@
-// Counts of events that consume energy, and the machine's energy table; the report multiplies them.
+// Counts events that consume energy, and the machine's energy table; the report multiplies both.
 #include "tilesim/engine/results/results.hpp"
 
 namespace tilesim::engine {
 
 namespace {
 
-/// Counts and the table that is for them.
+/// Counts with their energy table.
 struct Book {
   const Programs& programs;
   Result& result;
   std::vector<EnergyRate> table = {};
 
-  /// By kernel, and what is left: what no kernel caused, or has yet to end.
+  /// Adds a count by kernel, and the rest: of no kernel, or of running ones.
   template <class Number>
   void count(const Count& total, const Number& number) {
     std::vector<Caused> caused;
@@ -20,7 +20,7 @@ struct Book {
         caused.push_back({kernel.kernel, static_cast<double>(number(kernel.counters))});
     add_counts(result.counts, total, caused);
   }
-  /// An item with its energy in femtojoules, 0: not stated. `part`: the row of the energy that has it too.
+  /// Sets the energy of an item in femtojoules; 0: unknown. `part`: row of the energy that includes it.
   void rate(const char* item, std::int64_t femtojoules, const char* part = "") {
     table.push_back({item, static_cast<double>(femtojoules), femtojoules != 0, true, part});
   }
@@ -36,11 +36,11 @@ void add_computes(const RunState& run, Book& book) {
              [](const KernelCounters& k) { return k.array_multiply_adds - k.multiply_adds; });
   book.count({"vector unit", "vector operations", {}, {}, book.result.vector_operations},
              [](const KernelCounters& k) { return k.vector_operations; });
-  book.rate("multiply-adds", energy.mac);  // a cell that multiplies zeros is taken to need nothing
+  book.rate("multiply-adds", energy.mac);  // cells that multiply zeros count as free
   book.rate("vector operations", energy.vector_op);
 }
 
-/// Bytes that the cores ask of a level, the elements and what lies beside them in bursts and padded layouts.
+/// Counts bytes that cores request from a level: of elements, and of padding in bursts and layouts.
 void add_asked(const RunState& run, Book& book, const char* part, const std::string& item, const char* level) {
   const Totals& totals = run.totals;
   const auto asked = static_cast<double>(totals.read_bytes + totals.written_bytes);
@@ -61,7 +61,7 @@ void add_memory(const RunState& run, Book& book) {
   } else {
     add_asked(run, book, "memory", "memory bytes", "DRAM");
   }
-  // A part's own energies count its commands; the machine's energy per byte would count them again.
+  // The DRAM part's energies count its commands; the machine's energy per byte would count them twice.
   const std::vector<MemorySystem::Energy> commands = run.memory.port().energy();
   for (const MemorySystem::Energy& one : commands) {
     result.counts.push_back({"memory", one.part, "DRAM", {}, static_cast<double>(one.count)});
@@ -82,7 +82,7 @@ void add_energy(const RunState& run, const Programs& programs, Result& result) {
   std::int64_t scratchpad = 0;
   for (const Unit& unit : run.units.all())
     if (unit.kind == UnitKind::load || unit.kind == UnitKind::store) scratchpad += unit.bytes;
-  scratchpad += run.totals.on_chip_bytes;  // read in one place, written in another
+  scratchpad += run.totals.on_chip_bytes;  // one read and one write
   book.count({"scratchpad", dma, "scratchpad", {}, static_cast<double>(scratchpad)},
              [](const KernelCounters& k) { return k.load_bytes + k.store_bytes + 2 * k.on_chip_bytes; });
   book.rate(dma, energy.scratchpad_byte);

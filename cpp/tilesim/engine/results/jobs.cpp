@@ -1,4 +1,4 @@
-// Jobs and their kernels, and the origin of the values that they read.
+// Adds jobs and their kernels to a Result, and the sources of values that they read.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ OperationUse operation(const RunState& run, const KernelRow& row, const ProgramR
   use.store_bytes = k.store_bytes;
   use.multiply_adds = k.multiply_adds;
   use.vector_operations = k.vector_operations;
-  use.array_busy = k.array_busy / program.cores;  // mean over the cores
+  use.array_busy = k.array_busy / program.cores;  // mean over cores
   use.vector_busy = k.vector_busy / program.cores;
   use.launch = k.launch;
   const double achieved = static_cast<double>(memory.bytes_per_second) * memory.efficiency /

@@ -1,11 +1,11 @@
-// Builds the Result of a simulation. Each contributor adds its fields and rows from the state at the end of the run.
+// Builds the Result of a simulation. Each contributor adds fields and rows from the state at the end.
 #pragma once
 
 #include "tilesim/engine/jobs/jobs.hpp"
 
 namespace tilesim::engine {
 
-/// The data of a simulation that its Result is built from.
+/// The simulation's data for its Result.
 struct RunState {
   const Chip& chip;
   const Totals& totals;
@@ -18,14 +18,14 @@ struct RunState {
 
 Result result_of(const RunState& run);
 
-/// Programs with the kernels of their ended and running jobs.
+/// Programs with the kernels of completed and running jobs.
 using Programs = std::vector<ProgramRow>;
 Programs programs_of(const Jobs& jobs);  // jobs.cpp
 
-/// Busy time of the busiest part of each type, for the limiting part of a run.
+/// Busy time of the busiest unit of each type, to find the limiting one.
 struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, dma = 0, launch = 0; };
 
-// Contributors; each adds its own fields and rows.
+// Contributors of fields and rows.
 void add_units(const RunState& run, Result& result, Busiest& busiest);                           // units.cpp
 void add_channels(const RunState& run, Result& result, Busiest& busiest);                        // units.cpp
 void add_links(const RunState& run, Result& result, Busiest& busiest);                           // units.cpp
@@ -40,14 +40,14 @@ void add_views(const RunState& run, Result& result);                            
 
 /// Core cycles in which the busiest port or link moved bytes.
 std::int64_t network_busy(const RunState& run);  // bounds.cpp
-/// The same for one kernel, computed from its bytes: at its program's core ports and, with routers, at channels.
+/// The same for one kernel, from its bytes: at the core ports of its program and, with routers, at channels.
 std::int64_t network_busy(const RunState& run, const KernelCounters& kernel, const ProgramRow& program);
 
 struct Share {
   const char* name;
   double value;
 };
-/// The part with the largest share; "latency" if no part is busy half of the time.
+/// The largest share; "latency" if all shares are below one half.
 Share largest(std::initializer_list<Share> shares);
 double ratio(std::int64_t part, std::int64_t whole);
 

@@ -1,4 +1,4 @@
-// The part of a Result on memory channels and network, except for busy times.
+// Adds memory channels and network to a Result, except for busy times.
 #include <algorithm>
 
 #include "tilesim/engine/results/results.hpp"

@@ -15,25 +15,25 @@ struct Woken {
   std::uint64_t senders = 0;
 };
 
-/// The slots of a stream. Access to a version that its buffer no longer holds is a race: RaceError.
+/// The slots of a stream. Access to a version that its buffer no longer holds throws RaceError.
 class Slots {
  public:
   explicit Slots(const program::CompiledProgram& program);
 
-  // In text order.
+  // Called in text order.
   void announce(std::int32_t slot, std::int64_t version);         ///< for an acquire
-  Woken receive(std::int32_t slot, std::int64_t version);         ///< for a send to come
+  Woken receive(std::int32_t slot, std::int64_t version);         ///< for a later send
   std::int32_t commits(std::int32_t slot, std::int64_t version);  ///< sequence number of the version's next commit
   std::int64_t epoch() const { return epoch_; }                   ///< number of ended scopes with slots
   void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< ends a scope with these slots
 
-  // In time. Rejected calls are repeated when the queue (or sender) is woken.
+  // Called in order of time. Rejected calls are repeated when the queue (or sender) is woken.
   bool holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, int queue);
-  /// `woken`: queues that wait for the start of the version.
+  /// `woken`: queues that wait for the version.
   bool acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken);
   Woken commit(std::int32_t slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
   Woken release(std::int32_t slot, std::int64_t version, int queue);
-  /// Whether the slot can receive the next send, and as which version.
+  /// Whether the slot can receive the sender's next tile; sets its version.
   bool accepts(std::int32_t slot, std::uint64_t sender, std::int64_t& version);
   void expect(std::int32_t slot, std::int64_t version);  ///< for a send in progress
   Woken arrive(std::int32_t slot, std::int64_t version, std::int64_t pieces);
@@ -44,17 +44,17 @@ class Slots {
     std::int32_t next_sequence = 0;
     std::uint32_t released = 0;
     bool free = true;
-    std::uint64_t done_mask = 0;  ///< completed commits after next_sequence
+    std::uint64_t done_mask = 0;  ///< completed commits beyond next_sequence
     std::array<std::int32_t, 64> pending{};
   };
   struct Slot {
     std::vector<Buffer> buffers;
-    std::vector<std::int32_t> dispatched;  ///< per version modulo its size: commits dispatched so far
-    std::int64_t received = 0, sent = 0;   ///< receives dispatched here; sends begun
-    std::vector<std::int64_t> epochs;      ///< per receive modulo its size
+    std::vector<std::int32_t> dispatched;  ///< per version modulo size: number of dispatched commits
+    std::int64_t received = 0, sent = 0;   ///< number of dispatched receives; of started sends
+    std::vector<std::int64_t> epochs;      ///< per receive modulo size
     Woken waiting;                         ///< waiters for any change
   };
-  /// A buffer of an ended scope whose last version is still in use. Later scopes may reuse its bytes.
+  /// A buffer of an ended scope whose last version is still in use. Later scopes may use the same bytes.
   struct Ended {
     std::int32_t slot = 0;
     std::int64_t version = 0, epoch = 0;
@@ -70,7 +70,7 @@ class Slots {
   std::vector<Slot> slots_;
   std::vector<Ended> ended_;
   std::int64_t epoch_ = 0;
-  Woken ended_waiting_;  ///< waiters for one of `ended_`
+  Woken ended_waiting_;  ///< waiters for any of `ended_`
 };
 
 }  // namespace tilesim::engine

@@ -24,7 +24,7 @@ void StreamTable::remove(const Stream& stream) {
   --count_;
 }
 
-/// Numbers that differ in a small table differ in a large one.
+/// Doubles the table; numbers that differ modulo its size still do.
 void StreamTable::grow() {
   std::vector<Stream*> larger(2 * table_.size(), nullptr);
   for (Stream* stream : table_)

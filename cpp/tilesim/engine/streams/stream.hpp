@@ -1,4 +1,4 @@
-// One instruction stream of a job on a core, with its cursor, queues and slots.
+// An instruction stream of a job on a core, with its cursor, queues and slots.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct Stream {
 
   const program::CompiledProgram* program;
   program::Cursor cursor;
-  int number = 0;  ///< unique in the run; events use it
-  int place = 0;   ///< unique among current streams; tables use it
+  int number = 0;  ///< unique in the run; used by events
+  int place = 0;   ///< unique among current streams; used by tables
   std::int64_t virtual_core, context, physical_core = 0;
   JobState* job = nullptr;
-  CoreKind* kind = nullptr;                    ///< kind of its core
-  const program::Instruction* held = nullptr;  ///< resolved next statement, whose queue is full
-  std::int64_t stalled_until = 0;              ///< for a launch or barrier
+  CoreKind* kind = nullptr;                    ///< type of its core
+  const program::Instruction* held = nullptr;  ///< next statement, resolved, whose queue is full
+  std::int64_t stalled_until = 0;              ///< by a launch or barrier
   bool finished = false;
   std::vector<Queue> queues;
   Slots slots;
@@ -39,7 +39,7 @@ struct Stream {
   std::int64_t entries_in_queues = 0;
 };
 
-/// The streams of running jobs by number. Numbers only rise, so that a lookup for an ended stream fails.
+/// Streams of running jobs by number. Numbers only increase, so that a lookup of a completed stream fails.
 class StreamTable {
  public:
   void add(Stream& stream);  ///< assigns its number and place
@@ -63,9 +63,9 @@ class StreamTable {
 /// Schedules a check of a queue's head.
 void wake(Agenda& agenda, Stream& stream, int queue, std::int64_t time);
 void wake_queues(Agenda& agenda, Stream& stream, std::uint32_t queues);
-/// Bit of a stream among those that wait with a send.
+/// Bit of a stream in sets of waiting senders.
 inline std::uint64_t sender_bit(const Stream& stream) { return 1ULL << (stream.number & 63); }
-/// Schedules checks of the sends at queue heads of these streams.
+/// Schedules checks of these streams' queues whose head is a send.
 void wake_senders(Agenda& agenda, const std::vector<std::unique_ptr<Stream>>& streams, std::uint64_t senders);
 
 }  // namespace tilesim::engine

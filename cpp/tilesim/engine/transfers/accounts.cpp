@@ -18,7 +18,7 @@ void Accounts::block(Stream& stream, Queue& queue, UnitState reason) {
 
 void Accounts::unblock(Stream& stream, Queue& queue) {
   if (queue.blocked_since < 0) return;
-  if (queue.open.empty()) {  // else the unit is busy all the while
+  if (queue.open.empty()) {  // otherwise the unit is busy
     Unit& unit = units_[queue.unit];
     const std::int64_t begin = std::max({queue.blocked_since, queue.busy_end, unit.busy_until});
     if (agenda_.now() > begin && stream.kind->core.contexts == 1)
@@ -122,7 +122,7 @@ void Accounts::compute(Stream& stream, Queue& queue, const ResolvedStatement& st
     const double cells = array_multiply_adds(stream.kind->core.array, statement.descriptor);
     unit.array_multiply_adds += cells;
     if (kernel) kernel->multiply_adds += statement.work, kernel->array_multiply_adds += cells;
-  } else if (statement.opcode == Opcode::opaque) {  // a sparse product does no other multiply-adds
+  } else if (statement.opcode == Opcode::opaque) {  // multiply-adds of a sparse product
     unit.array_multiply_adds += statement.work;
     if (kernel) kernel->multiply_adds += statement.work, kernel->array_multiply_adds += statement.work;
   } else if (kernel) {

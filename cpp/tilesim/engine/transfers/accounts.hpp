@@ -1,4 +1,4 @@
-// Accounting of units and kernels: states of units, attributed time, and the updates after a statement has ended.
+// Accounts for units and kernels: states of units, attributed time, and updates at the end of statements.
 #pragma once
 
 #include "tilesim/engine/jobs/job.hpp"
@@ -10,23 +10,23 @@ class Accounts {
   Accounts(OffChip& memory, Agenda& agenda, Units& units, Timeline& timeline, Totals& totals)
       : memory_(memory), agenda_(agenda), units_(units), timeline_(timeline), totals_(totals) {}
 
-  /// The queue's unit waits until `unblock`, unless other work keeps it busy.
+  /// Counts the queue's unit as waiting until `unblock`, unless other work keeps it busy.
   void block(Stream& stream, Queue& queue, UnitState reason);
   void unblock(Stream& stream, Queue& queue);
   void busy(Stream& stream, Queue& queue, std::int64_t begin, std::int64_t end, const ResolvedStatement& statement);
-  /// Removes the head of the queue; `over`: it is also complete.
+  /// Removes the head of the queue, which is complete if `over`.
   void pop(Stream& stream, Queue& queue, bool over = true);
   void over(Stream& stream, const Queue& queue,
-            std::int64_t kernel);  ///< for completion of a statement that left its queue earlier
-  /// Records a load, store or send that occupied its unit from `started` to `done`.
+            std::int64_t kernel);  ///< completes a statement that left its queue earlier
+  /// Records a load, store or send that used its unit from `started` to `done`.
   void transfer(Stream& stream, Queue& queue, const ResolvedStatement& statement, std::int64_t started,
                 std::int64_t done);
-  void moved(const Request& request);  ///< records a piece that memory accepted
+  void moved(const Request& request);  ///< records a piece accepted by memory
   /// Records bytes of a statement that pass the core's DMA engine from now on.
   void passes(Stream& stream, const ResolvedStatement& statement, std::int64_t bytes);
   void fetched(JobState& job, const ResolvedStatement& statement,
-               std::int64_t bytes);  ///< from another core's scratchpad
-  /// Records a compute: its unit is busy from `started` to `busy`, its operands are held until `consumed`, and its
+               std::int64_t bytes);  ///< records bytes from another core's scratchpad
+  /// Records a compute: its unit is busy from `started` to `busy`, its operands are in use until `consumed`, and its
   /// result is complete at `done`.
   struct Computed { std::int64_t started = 0, busy = 0, consumed = 0, done = 0; };
   void compute(Stream& stream, Queue& queue, const ResolvedStatement& statement, const Computed& times);

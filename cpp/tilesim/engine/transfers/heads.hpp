@@ -14,7 +14,7 @@ class Heads {
   void advance(Stream& stream, int queue);
 
  private:
-  // Whether the head has started (synchronization: has passed). Otherwise somebody will wake the queue.
+  // They return whether the head has started (synchronization: has passed). Otherwise the queue will be woken.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   bool wait(Stream& stream, int queue, const ResolvedStatement& statement);
   bool wait_counter(Stream& stream, int queue, const ResolvedStatement& statement);

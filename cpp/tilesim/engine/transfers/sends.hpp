@@ -10,11 +10,11 @@ class Sends {
   Sends(OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Totals& totals)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), totals_(totals) {}
 
-  /// Starts the head of a queue. True: it is in flight; otherwise the queue will be woken or the transfer takes it.
+  /// Starts the head of a queue. Returns whether it is in flight; otherwise the queue is woken, or a transfer pops it.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
 
  private:
-  /// Finds destinations and versions; false if a destination has no space yet.
+  /// Finds destinations and versions. Returns false if a destination has no space yet.
   bool targets(Stream& stream, const ResolvedStatement& statement, std::vector<Transfers::Target>& found);
 
   OffChip& memory_;

@@ -1,4 +1,4 @@
-// Loads and stores, and all other operations that end later: sends behind routers and computes.
+// Loads and stores, and operations that are answered later: sends behind routers, and computes.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace tilesim::engine {
 
-/// A commit, release or signal, and the time of its effect.
+/// A commit, release or signal, with its delay.
 struct Effect {
   EventKind kind = EventKind::commit;
   std::int32_t port = 0;
@@ -21,18 +21,18 @@ class Transfers {
   Transfers(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
-  /// Starts the head of a queue. True: it is complete already; otherwise it is in progress, or the queue will be woken.
+  /// Starts the head of a queue. Returns whether it is complete; otherwise it is in progress, or the queue is woken.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   void chunk(Stream& stream, int queue);            ///< starts the next piece
-  using Target = std::pair<Stream*, std::int64_t>;  ///< stream and its version
-  /// Starts the send of a tile through routers. Returns as `start`.
+  using Target = std::pair<Stream*, std::int64_t>;  ///< stream and version
+  /// Starts the send of a tile through routers. Returns the same as `start`.
   bool send(Stream& stream, int queue, const ResolvedStatement& statement, std::vector<Target> targets);
-  /// Starts a compute whose unit times it itself. Returns as `start`.
+  /// Starts a compute that a model simulates. Returns the same as `start`.
   bool compute(Stream& stream, int queue, const ResolvedStatement& statement, const History& history);
   void piece(std::int64_t value);  ///< handles the answer to a piece
-  /// Applies the effect of a statement when its predecessors in the queue are complete, at `time` or later.
+  /// Applies an effect when the preceding statements of the queue are complete, at `time` or later.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs components that answer later up to the next event. False: they have no pending work before `limit`.
+  /// Runs components that answer later, up to the next event. Returns false if none has work before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
   bool idle() const { return memory_.port().idle() && (!computes_ || computes_->idle()); }
 
@@ -43,8 +43,8 @@ class Transfers {
     Stream* stream = nullptr;
     int queue = 0;
     std::int64_t started = 0, left = 0;     ///< left: number of pieces
-    std::int64_t passed = 0;                ///< when the DMA engine has moved the last byte
-    bool issued = false, consumed = false;  ///< issued: all pieces; consumed: a compute's operands have been read
+    std::int64_t passed = 0;                ///< time of the last byte through the DMA engine
+    bool issued = false, consumed = false;  ///< all pieces issued; a compute's operands have been read
     std::vector<Target> targets;            ///< destinations of a send
     std::vector<Effect> after;
   };
@@ -74,7 +74,7 @@ class Transfers {
   std::vector<Open> open_;
   std::vector<std::int32_t> free_open_;
   std::vector<Done> done_;
-  std::vector<std::pair<Stream*, int>> refused_;  ///< queues of computes waiting for an answer
+  std::vector<std::pair<Stream*, int>> refused_;  ///< queues of computes that wait for any answer
 };
 
 }  // namespace tilesim::engine

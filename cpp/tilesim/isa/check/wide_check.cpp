@@ -37,7 +37,7 @@ bool sums_floats(const VectorOutput& output) {
   return !output.reduce.empty() && is_float(output.view.dtype) && output.combiner == Combiner::add;
 }
 
-/// A sum of magnitudes, beside the results: another compute, so that nothing of the one that is checked changes.
+/// A compute of the sum of magnitudes of one output, separate so that the checked compute stays unchanged.
 VectorCompute magnitudes_of(const VectorCompute& compute, std::size_t which, std::vector<std::byte>& sums) {
   VectorCompute found = compute;
   VectorOutput output = compute.outputs[which];
@@ -72,11 +72,11 @@ std::string value_text(const TileView& view, std::int64_t offset) {
   return text.data();
 }
 
-/// What a float sum of so many may be off, for its magnitudes' sum; none: it may overflow.
+/// Error bound of a float sum of `terms` terms, for the sum of their magnitudes; empty: the sum may overflow.
 std::optional<double> sum_bound(DType dtype, std::int64_t terms, double magnitudes) {
   const double most = dtype == DType::f64 ? 1e307 : 8e37, unit = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
   if (!(magnitudes < most)) return std::nullopt;
-  double stored = 0, least = 0;  // of results of fewer bits
+  double stored = 0, least = 0;  // errors of storing in a narrower type
   if (bits(dtype) <= 16) stored = 0x1p-7, least = 0x1p-14;
   if (bits(dtype) <= 8) stored = 0.25, least = 0.25;
   const double bound = static_cast<double>(terms + 1) * unit * magnitudes;
@@ -132,7 +132,7 @@ void WideCheck::compare(const TileCompute& given) {
         }
     execute(by_meaning);
   } catch (const UserError&) {
-    return;  // these values have no meaning there: a quotient by 0
+    return;  // undefined for these values, such as a quotient by 0
   }
   const std::int64_t kernels = kernels_.by_kernel();
   try {

@@ -1,4 +1,4 @@
-// Checks kernels against the meaning of their computes, on values that programs seldom contain.
+// Checks kernels against the definitions of their computes, on values that programs seldom contain.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,10 @@
 
 namespace tilesim::isa {
 
-/// Executes computes by their kernels, and each distinct one (by signature) once more on values over the full range of
-/// its types: magnitudes of every exponent, -0, denormals, infinities, NaN, the smallest and largest integers. There
-/// the kernel's bits must equal those of the compute's definition; float sums must be within their bound, and any NaN
-/// matches. Skips float products, computes that only move elements, and computes on a machine with user-defined
-/// instructions.
+/// Executes computes by their kernels. Executes each distinct compute (by signature) once more on values over the full
+/// range of its types: magnitudes of every exponent, -0, denormals, infinities, NaN, the smallest and largest integers.
+/// The kernel's bits must then equal those of the definition; float sums must be within their bound, and any NaN
+/// matches. Skips float products, computes that only move elements, and machines with user-defined instructions.
 class WideCheck final : public TileExecutor {
  public:
   explicit WideCheck(const Machine& machine) : machine_(machine), kernels_(machine) {}
@@ -30,7 +29,7 @@ class WideCheck final : public TileExecutor {
     double difference = 0, bound = 0;  ///< infinite if one of them is NaN
   };
   const std::vector<Fault>& faults() const { return faults_; }
-  std::int64_t compared() const { return compared_; }  ///< number of distinct computes
+  std::int64_t compared() const { return compared_; }  ///< number of distinct computes compared
 
  private:
   void compare(const TileCompute& compute);

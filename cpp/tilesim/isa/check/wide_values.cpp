@@ -25,7 +25,7 @@ std::vector<const TileView*> wide_views(const TileCompute& compute) {
   return views;
 }
 
-/// Running sums of floats have an order, and so has what is made of them.
+/// Whether a running sum of floats occurs: its result depends on the order of additions.
 bool scans_floats(const VectorCompute& compute) {
   return std::any_of(compute.nodes.begin(), compute.nodes.end(), [](const VectorNode& node) {
     return node.op == NodeOp::scan && (node.combiner == Combiner::add || node.combiner == Combiner::multiply);
@@ -79,7 +79,7 @@ std::vector<std::byte> WideValues::draw(DType dtype, std::int64_t count) {
       const std::uint64_t value = integer(dtype);
       std::memcpy(at, &value, bytes);
     } else if (const std::uint64_t sort = random_() % 10; sort < 4) {
-      const std::uint64_t value = random_();  // every exponent alike
+      const std::uint64_t value = random_();  // every exponent is equally likely
       std::memcpy(at, &value, bytes);
     } else {
       const double small = static_cast<double>(static_cast<std::int64_t>(random_() % 2049) - 1024) / 256;

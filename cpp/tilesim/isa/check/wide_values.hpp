@@ -25,16 +25,16 @@ class WideValues {
   bool no_zeros_;
 };
 
-/// Elements in memory relative to the first of the view; some may precede it.
+/// Range of a view's elements in memory, relative to its first element; some may precede that.
 struct WideExtent { std::int64_t low = 0, count = 0; };
 WideExtent wide_extent(const TileView& view);
 
 /// Whether the check supports the compute.
 bool draws_wide(const TileCompute& compute);
 bool divides_integers(const TileCompute& compute);
-/// Whether a result does not depend on the order of its sums, or has a bound.
+/// Whether a result is independent of the order of its sums, or has a bound.
 bool must_agree(const TileCompute& compute, std::size_t output);
-std::int64_t wide_terms(const TileCompute& compute, std::size_t output);  ///< elements combined into one of a result
+std::int64_t wide_terms(const TileCompute& compute, std::size_t output);  ///< number of elements in one result
 std::string wide_text(const TileCompute& compute);
 
 }  // namespace tilesim::isa

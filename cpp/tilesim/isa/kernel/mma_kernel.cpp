@@ -12,7 +12,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// log2 of the registers that hold so many bits, at least one.
+/// log2 of the number of registers for this many bits, at least one register.
 int group_of(std::int64_t bits, std::int64_t vlen) {
   return static_cast<int>(
       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(ceil_div(bits, vlen), 1) - 1)));
@@ -53,7 +53,7 @@ class MmaWriter {
   bool adds(std::int64_t p) const { return form_.accumulate || tile_of(p) % tiles_ != 0; }
   void write_steps();
   std::vector<bool> form_of_stretch(std::int64_t from, std::int64_t to) const;
-  std::int64_t weights_each() const { return core_.array.rows / weight_rows_; }  ///< groups of rows of a set
+  std::int64_t weights_each() const { return core_.array.rows / weight_rows_; }  ///< groups of rows per weight set
 
   std::int64_t per_tile() const { return static_cast<std::int64_t>(chunks_.size()); }
   std::int64_t tile_of(std::int64_t g) const { return g / per_tile(); }
@@ -67,9 +67,9 @@ class MmaWriter {
   unsigned array_;
   Code code_;
   std::int64_t chunk_ = 1, weight_rows_ = 1, tiles_ = 1, blocks_ = 1, lag_ = 1, weights_loaded_ = 0;
-  std::vector<std::int64_t> chunks_;  ///< rows of each step of a tile
+  std::vector<std::int64_t> chunks_;  ///< number of rows in each step of a tile
   int moving_group_ = 0, sums_group_ = 0, weights_group_ = 0;
-  unsigned turns_ = 2;  ///< registers of a kind that take turns
+  unsigned turns_ = 2;  ///< registers of each kind used in turn
   unsigned moving_at_ = 0, weights_at_ = 0, sums_at_ = 0, results_at_ = 0;
 };
 
@@ -85,17 +85,17 @@ void MmaWriter::check() const {
     refuse("a row of the array does not fit four vector registers", std::to_string(core_.vlen) + " bits", "");
 }
 
-/// As many rows as one register of operands holds, while their sums fit four: instructions are few, ports always busy.
+/// As many rows as one register of operands holds, if their sums fit four registers: few instructions, busy ports.
 void MmaWriter::choose_chunk() {
   const std::int64_t vlen = core_.vlen;
   const std::int64_t operand_rows = vlen / (core_.array.rows * width(form_.moving_type)),
                      sum_rows = 4 * vlen / (core_.array.columns * 32);
   chunk_ = std::max<std::int64_t>(1, std::min(operand_rows, sum_rows));
-  // the queues of the array hold a step's rows, and those of the step before
+  // the array's queues hold the rows of two consecutive steps
   const Ticks row = core_.array.row[static_cast<std::size_t>(form_.moving_type)];
   const std::int64_t held = std::min({core_.array.input_rows, core_.array.result_rows, core_.array.under_way(row) / 2});
   chunk_ = std::max<std::int64_t>(1, std::min(chunk_, held));
-  // few rows at a time fill and empty the array sooner; no more of them lie one behind the other
+  // small chunks fill and empty the array sooner; a chunk does not exceed a contiguous run
   chunk_ = std::min(chunk_, std::max<std::int64_t>(1, std::min(form_.run, form_.moving)));
   moving_group_ = group_of(chunk_ * core_.array.rows * width(form_.moving_type), vlen);
   sums_group_ = group_of(chunk_ * core_.array.columns * 32, vlen);
@@ -104,7 +104,7 @@ void MmaWriter::choose_chunk() {
   weights_group_ = group_of(weight_rows_ * core_.array.columns * width(form_.kept_type), vlen);
 }
 
-/// From v31 down, groups at multiples of their size.
+/// Allocates register groups from v31 down, aligned to their size.
 void MmaWriter::choose_registers() {
   unsigned top = 32;
   const auto take_groups = [&](int group) {
@@ -115,7 +115,7 @@ void MmaWriter::choose_registers() {
   moving_at_ = take_groups(moving_group_), weights_at_ = take_groups(weights_group_);
 }
 
-/// Steps from a push to the taking of its results: when the last row has passed the array.
+/// Number of steps between a push and taking its results, so that the last row has passed the array.
 void MmaWriter::choose_lag() {
   const Ticks row = core_.array.row[static_cast<std::size_t>(form_.moving_type)];
   const std::int64_t wait = core_.array.rows + core_.array.columns - 2 + 2 * (core_.load_latency / cycle) + 8;
@@ -124,7 +124,7 @@ void MmaWriter::choose_lag() {
   const std::int64_t mean = std::max<std::int64_t>(1, form_.moving / per_tile());
   if (per_tile() > 2) least = mean;
   lag_ = std::max<std::int64_t>(1, ceil_div(rows, std::max<std::int64_t>(least, 1)) + 1);
-  // the array and its result queue hold what lies between
+  // limited by the capacity of the array and its result queue
   const std::int64_t most = std::max<std::int64_t>(1, core_.array.under_way(row) / chunk_ - 1);
   lag_ = std::min({lag_, most, total()});
 }
@@ -136,14 +136,14 @@ void MmaWriter::load_moving(std::int64_t g) {
   static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
   code_.op(loads[std::bit_width(static_cast<unsigned>(width(form_.moving_type))) - 4], {reg, a0});
   std::int64_t by = rows_of(g) * core_.array.rows * width(form_.moving_type) / 8;
-  // the next block of columns needs the same rows again
+  // the next block of columns reads the same rows again
   const std::int64_t done = g + 1, block = tiles_ * per_tile();
   if (done % block == 0 && done / block % blocks_ != 0)
     by -= tiles_ * form_.moving * core_.array.rows * width(form_.moving_type) / 8;
   code_.advance(a0, by);
 }
 
-/// The next so many groups of weight rows.
+/// Loads the next `count` groups of weight rows.
 void MmaWriter::load_weights(std::int64_t count) {
   const std::int64_t each = weights_each(), sets = form_.batch * blocks_ * tiles_;
   static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
@@ -179,7 +179,7 @@ void MmaWriter::take(std::int64_t p) {
   code_.advance(a3, bytes - (last && stays ? form_.moving * core_.array.columns * 4 : 0));
 }
 
-/// Loads for the step after next run ahead, so that no push waits for its rows.
+/// Writes one step; loads run a step ahead, so that no push waits for its rows.
 void MmaWriter::step(std::int64_t g) {
   const bool in_array = core_.array.accumulates;
   if (g < total()) {
@@ -192,8 +192,8 @@ void MmaWriter::step(std::int64_t g) {
     code_.set_vl(rows_of(g) * core_.array.rows, static_cast<unsigned>(width(form_.moving_type)), moving_group_);
     code_.op("mx.push", {reg, array_, static_cast<int>(form_.moving_type)});
     load_moving(g + turns_ - 1);
-    // the next set, spread over the steps of this one; its last rows come behind the last push, which else would take
-    // it
+    // Loads of the next weight set are spread over the steps of this tile; its last rows follow the last push, which
+    // would otherwise use it.
     const std::int64_t each = weights_each(), in_tile = g % per_tile();
     const bool last = in_tile + 1 == per_tile();
     const std::int64_t due =
@@ -201,14 +201,14 @@ void MmaWriter::step(std::int64_t g) {
     if (!form_.resident) load_weights(due - weights_loaded_);
   }
   if (in_array) return;
-  // a tile of one step reads what the step before wrote
+  // a tile of one step reads the sums that the previous step wrote
   if (per_tile() > 1) load_sums(g - lag_ + 1);
   if (per_tile() == 1) load_sums(g - lag_);
   take(g - lag_);
 }
 
-/// What the steps of a stretch depend on beside their place in it: of each tile that they touch, whether its sums are
-/// added, where rows and sums go on, and what is left. Stretches of one form are the same instructions.
+/// Properties that determine the instructions of a stretch of steps: per tile, whether sums are added, where rows and
+/// sums continue, and whether work remains. Stretches with equal properties have equal instructions.
 std::vector<bool> MmaWriter::form_of_stretch(std::int64_t from, std::int64_t to) const {
   std::vector<bool> form;
   const std::int64_t first = std::max<std::int64_t>(from - lag_, -1), last = to + turns_;
@@ -222,7 +222,7 @@ std::vector<bool> MmaWriter::form_of_stretch(std::int64_t from, std::int64_t to)
   return form;
 }
 
-/// Stretches of whole tiles, after so many of which registers come round; those alike become loops.
+/// Writes stretches of whole tiles after which registers repeat; equal stretches become loops.
 void MmaWriter::write_steps() {
   const std::int64_t stretch = per_tile() * (turns_ / std::gcd<std::int64_t>(turns_, per_tile()));
   std::map<std::vector<bool>, std::size_t> known;
@@ -252,7 +252,7 @@ Kernel MmaWriter::write() {
     if (need <= 28) break;
   }
   choose_registers();
-  // weights take longest until they are of use
+  // weights take the longest time to load
   code_.load_constant(a1, static_cast<std::int64_t>(at_.kept));
   if (!form_.resident) load_weights(weights_each());
   code_.load_constant(a0, static_cast<std::int64_t>(at_.moving));

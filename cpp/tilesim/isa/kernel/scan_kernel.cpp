@@ -12,7 +12,7 @@ namespace tilesim::isa {
 
 using Reach = RegisterForm::Reach;
 
-/// Values where nothing is count as neutral.
+/// Replaces positions without elements by the neutral element.
 void ScanKernelWriter::leave_out(const VectorOutput& output, unsigned value, unsigned scratch) {
   nodes_.set(8);
   code_.op("vlm.v", {0, valid_});
@@ -22,10 +22,10 @@ void ScanKernelWriter::leave_out(const VectorOutput& output, unsigned value, uns
   code_.op("vmv.v.v", {value, scratch});
 }
 
-/// `copies` steps of a group, or groups of one step, side by side.
+/// Writes one step of `copies` groups, or `copies` steps of a group.
 void ScanKernelWriter::body(unsigned copies) {
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) compute_node(i, copies);
-  // one mask for all results: they are combined over the same dims
+  // all results share one mask, as they reduce the same dims
   bool masked = false;
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o) {
     const VectorOutput& output = compute_.outputs[o];
@@ -35,7 +35,7 @@ void ScanKernelWriter::body(unsigned copies) {
       if (form_.ragged && masked)
         throw Unsupported({"no kernel leaves places out for several results", {}, {}, {}, {}});
       masked = form_.ragged;
-      // what stays, or is another's too, is not written over
+      // copies values that are needed again, before they are overwritten
       std::vector<unsigned> own = values_[node];
       const bool apart = stays(node) || uses_[node] > 1 || in_carry(node);
       for (unsigned c = 0; apart && c < copies; ++c) {
@@ -61,7 +61,7 @@ void ScanKernelWriter::body(unsigned copies) {
   }
 }
 
-/// Totals across lanes and rows, with what was there before, to their places.
+/// Reduces totals over lanes and rows, combines them with existing results, and stores them.
 void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals,
                               unsigned copies) {
   const Held held = nodes_.held(output.node);
@@ -70,7 +70,7 @@ void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const s
   const int id = static_cast<int>(output.combiner) + (is_floating(held) ? 0 : 4);
   if (static_cast<int>(output.combiner) > 3)
     throw Unsupported({"no kernel combines this way", {}, std::string(name(output.combiner)), {}, {}});
-  // steps begin with the neutral element, sums across lanes at 0
+  // steps begin with the neutral element, sums over lanes with 0
   const bool from_first = !form_.stepped() && !form_.lane_reduced && !form_.rows_reduced;
   for (unsigned c = 0; from_first && is_floating(held) && output.combiner == Combiner::add && c < copies; ++c) {
     nodes_.neutral(output.combiner, output.view.dtype, held, scratch_[c]);
@@ -93,7 +93,7 @@ void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const s
   }
 }
 
-/// What the parts of rows begin with: all steps are gone through for their totals, then again for the sums.
+/// Computes the initial values of parts of rows: a first pass over all steps yields totals, the second one the sums.
 void ScanKernelWriter::sums_before() {
   std::vector<bool> needed(compute_.nodes.size(), false);
   for (std::size_t i = compute_.nodes.size(); i-- > 0;)
@@ -126,7 +126,7 @@ void ScanKernelWriter::sums_before() {
   groups_.give(other);
 }
 
-/// Steps of a group, `copies_` side by side; operands by step begin again.
+/// Writes the steps of a group, `copies_` at a time; operands per step restart.
 void ScanKernelWriter::one_group() {
   load_group();
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o)
@@ -205,10 +205,10 @@ std::vector<VectorKernel> scan_kernels(const InstructionSet& set, const CoreTimi
     const std::int64_t rows = (sublanes << lmul) * 32 / bits;
     if (rows < 1) continue;
     const RegisterForm form(compute, lanes, rows, 1, false), cut(compute, lanes, rows);
-    // more side by side than there are, or longer registers than rows
+    // more copies than there are steps, or registers longer than rows
     const bool few = copies > 1 && form.groups * form.steps < copies;
     if (few || (lmul > 0 && cut.groups == 1 && cut.last_rows <= rows / 2)) continue;
-    // running sums over the steps of a group follow each other: what stands side by side is of other groups
+    // running sums over the steps of a group depend on each other: copies are of different groups
     const bool beside = form.steps_scanned && form.stepped() && copies > 1;
     if (cut.chunks > 1 && !beside) write(cut, lmul, copies);
     if (lmul > 0 && form.groups == 1 && form.last_rows <= rows / 2) continue;

@@ -1,4 +1,4 @@
-// Kernels of vector computes with running sums. The steps of a group follow each other and carry the sums.
+// Kernels of vector computes with running sums. Consecutive steps of a group carry the sums.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tilesim::isa {
 
-/// Like `vector_kernels`, for computes with running sums; kernels also differ in the number of parallel values.
+/// Like `vector_kernels`, for computes with running sums; kernels also differ in the number of copies.
 std::vector<VectorKernel> scan_kernels(const InstructionSet& set, const CoreTiming& core, const VectorCompute& compute,
                                        std::int64_t lanes, const VectorAddresses& at);
 

@@ -1,11 +1,11 @@
-// Loads, computes and keeps the values of kernels with running sums.
+// Loads, computes and stores values in kernels with running sums.
 #include "tilesim/isa/kernel/scan_writer.hpp"
 
 namespace tilesim::isa {
 
 using Reach = RegisterForm::Reach;
 
-/// What is the same in all steps of all groups.
+/// Whether a value is constant over all steps and groups.
 bool ScanKernelWriter::is_hoisted(const VectorNode& node) const {
   if (node.op == VectorNode::Op::constant || node.op == VectorNode::Op::scalar) return true;
   if (!is_loaded(node)) return false;
@@ -13,7 +13,7 @@ bool ScanKernelWriter::is_hoisted(const VectorNode& node) const {
   return reach == Reach::one || (reach == Reach::by_step && form_.steps == 1);
 }
 
-/// Over the steps of a group, at least.
+/// Whether a value is constant at least over the steps of a group.
 bool ScanKernelWriter::stays(std::size_t i) const {
   const VectorNode& node = compute_.nodes[i];
   if (is_hoisted(node)) return true;
@@ -55,7 +55,7 @@ void ScanKernelWriter::begin() {
       carries_[i].push_back(take());
 }
 
-/// As wide as its node holds it, and vl for that.
+/// Loads a value, widens it to its node's representation, and sets vl for that.
 void ScanKernelWriter::load(DType dtype, Held held, unsigned to, unsigned pointer, unsigned scratch) {
   const Held loaded = held_as(dtype);
   const bool widens = !is_floating(held) && bits_of(loaded) < bits_of(held);
@@ -64,7 +64,7 @@ void ScanKernelWriter::load(DType dtype, Held held, unsigned to, unsigned pointe
   nodes_.set(bits_of(held));
 }
 
-/// Operands that stay for the steps of a group.
+/// Loads operands that are constant over the steps of a group.
 void ScanKernelWriter::load_group() {
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
     const VectorNode& node = compute_.nodes[i];
@@ -114,7 +114,7 @@ void ScanKernelWriter::compute_node(std::size_t i, unsigned copies) {
   free_arguments(i);
 }
 
-/// Of values that no later node takes.
+/// Frees the registers of arguments whose last use is node `i`.
 void ScanKernelWriter::free_arguments(std::size_t i) {
   for (const int argument : compute_.nodes[i].arguments) {
     if (argument < 0 || is_loaded(compute_.nodes[i])) continue;

@@ -1,4 +1,4 @@
-// Writes the kernel of running sums step by step.
+// Writes the kernel of a running sum step by step.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tilesim::isa {
 
-/// Writes `copies` steps of a group, or groups of one step, side by side. OutOfRegisters if that is too many.
+/// Writes `copies` steps of a group, or one step of `copies` groups. Throws OutOfRegisters if that needs too many.
 class ScanKernelWriter {
  public:
   ScanKernelWriter(const InstructionSet& set, const VectorCompute& compute, const RegisterForm& form,
@@ -90,7 +90,7 @@ class ScanKernelWriter {
   NodeWriter nodes_;
   unsigned copies_;
   RegisterGroups groups_;
-  std::vector<std::size_t> last_use_, uses_;  ///< by nodes; by results
+  std::vector<std::size_t> last_use_, uses_;  ///< per node: last node that uses it; number of uses
   std::vector<unsigned> input_pointers_, output_pointers_;
   std::size_t pointers_ = 0;
   std::vector<std::vector<unsigned>> values_;   ///< per node and copy

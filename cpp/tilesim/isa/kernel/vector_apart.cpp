@@ -52,7 +52,7 @@ std::vector<std::vector<std::size_t>> groups_of_outputs(const VectorCompute& com
 Kernel behind(const Kernel& first, const Kernel& second) {
   require(first.data.empty() && second.data.empty(), "a kernel followed by data cannot precede another");
   Kernel both = first;
-  both.words.pop_back();  // its return
+  both.words.pop_back();  // without its return
   for (KernelLoop loop : second.loops) {
     loop.begin += both.words.size(), loop.end += both.words.size();
     both.loops.push_back(loop);

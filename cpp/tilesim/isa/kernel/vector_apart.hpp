@@ -1,4 +1,4 @@
-// Splits a vector compute by its results, if they need several kernels.
+// Splits a vector compute by its results, if one kernel cannot compute all.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,9 @@
 
 namespace tilesim::isa {
 
-/// The same operands, with only these results and the nodes that they need.
+/// A compute with the same operands, only these results, and the nodes that they need.
 VectorCompute with_outputs(const VectorCompute& compute, const std::vector<std::size_t>& outputs);
-/// Groups of results that are combined over the same dims; if that is one group, each half of the results. A single
-/// group for one result.
+/// Groups of results that reduce the same dims; if there is only one group, its two halves. One result: one group.
 std::vector<std::vector<std::size_t>> groups_of_outputs(const VectorCompute& compute);
 /// Concatenates two kernels.
 Kernel behind(const Kernel& first, const Kernel& second);

@@ -1,4 +1,4 @@
-// Conversions between representations of values in registers.
+// Conversions between representations in registers.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,12 +9,12 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Whether whole numbers of these floats are those of 32 bits.
+/// Whether the float's integer part fits 32 bits.
 bool truncates_to_32_bits(const NodeValue* known) {
   return known != nullptr && known->least > -2147483649.0 && known->most < 2147483648.0;
 }
 
-/// Whether the lowest bits of a type are all that there are, or all that someone asks for.
+/// Whether the lowest bits of the type represent the value, or contain all requested bits.
 bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
   if (bits(through) >= std::min(asked, 32)) return true;
   if (known == nullptr) return false;
@@ -25,7 +25,7 @@ bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
 
 }  // namespace
 
-/// A value that another already is.
+/// Whether a conversion does not change its operand.
 bool NodeWriter::changes_nothing(const VectorNode& node) const {
   if (node.op != VectorNode::Op::convert) return false;
   const NodeValue& from = typed_.value_at(node.arguments[0]);
@@ -37,7 +37,7 @@ bool NodeWriter::changes_nothing(const VectorNode& node) const {
          stays_within(node.dtype, from.held, &from, value_of(node).asked);
 }
 
-/// f0.
+/// Loads a constant into f0.
 void NodeWriter::in_float_register(double value, Held held) {
   if (held == Held::real) {
     code_.load_constant(t1, std::bit_cast<std::int64_t>(value));
@@ -60,7 +60,7 @@ void NodeWriter::convert(const VectorNode& node, unsigned to, unsigned source, u
   if (is_floating(from))
     to_integer(from, nullptr, wanted, to, source, scratch), source = to;
   else if (bits_of(from) < 64)
-    return widen(from, to, source);  // a flag
+    return widen(from, to, source);  // a boolean
   if (bits(node.dtype) < 64) return wrap(node.dtype, to, source, 64);
   set(64);
   if (source != to) code_.op("vmv.v.v", {to, source});
@@ -91,7 +91,7 @@ void NodeWriter::change(DType through, Held from, Held held, const NodeValue* kn
   if (source != to) code_.op("vmv.v.v", {to, source});
 }
 
-/// Of 32 or 64 bits, to the lowest ones.
+/// Wraps an integer of `of` bits (32 or 64) to the lowest bits of a type.
 void NodeWriter::wrap(DType through, unsigned to, unsigned source, int of) {
   set(of);
   const int width = tilesim::bits(through), left = of - width;
@@ -108,7 +108,7 @@ void NodeWriter::wrap(DType through, unsigned to, unsigned source, int of) {
   code_.op("vsra.vx", {to, to, t1});
 }
 
-/// Towards zero; NaN gives 0.
+/// Converts a float to an integer, rounding towards zero; NaN gives 0.
 void NodeWriter::to_integer(Held from, const NodeValue* known, Held held, unsigned to, unsigned source,
                             unsigned scratch) {
   if (bits_of(held) == 64 || !truncates_to_32_bits(known)) return modulo(from, held, to, source, scratch);
@@ -120,8 +120,8 @@ void NodeWriter::to_integer(Held from, const NodeValue* known, Held held, unsign
   code_.op("vmerge.vim", {to, to, 0});
 }
 
-/// Whole numbers of any size in their lowest bits: x - 2^n * round(x / 2^n) is exact. NaN and infinities give 0, as
-/// does what has no such bits.
+/// The lowest bits of a float's integer part of any size: x - 2^n * round(x / 2^n) is exact. NaN and infinities give 0,
+/// as do numbers too large for such bits.
 void NodeWriter::modulo(Held from, Held held, unsigned to, unsigned source, unsigned scratch) {
   const int width = from == Held::floating && bits_of(held) == 32 ? 32 : 64;
   const Held work = width == 32 ? Held::floating : Held::real;
@@ -136,7 +136,7 @@ void NodeWriter::modulo(Held from, Held held, unsigned to, unsigned source, unsi
   code_.op("vfcvt.f.x.v", {scratch, scratch});
   in_float_register(std::ldexp(1.0, width), work);
   code_.op("vfnmsac.vf", {to, 0, scratch});
-  // 2^(n-1) saturates to one less
+  // 2^(n-1) saturates to 2^(n-1) - 1
   in_float_register(std::ldexp(1.0, width - 1), work);
   code_.op("vmfge.vf", {0, to, 0});
   code_.op("vfcvt.rtz.x.f.v", {scratch, to});
@@ -151,8 +151,8 @@ void NodeWriter::modulo(Held from, Held held, unsigned to, unsigned source, unsi
   if (width > bits_of(held)) set(), code_.op("vnsrl.wi", {to, to, 0});
 }
 
-/// An integer that a float holds and that rounds to narrower ones as `x` does: its last bits are one, which tells
-/// whether any of them was.
+/// An integer that a float represents exactly and that rounds to narrower floats as `x` does: dropped bits are replaced
+/// by one bit that tells whether any of them was set.
 void NodeWriter::to_odd(Held from, unsigned to, unsigned x, unsigned scratch) {
   const int width = bits_of(from), dropped = width == 64 ? 11 : 8, kept = width == 64 ? 53 : 24;
   const auto with = [&](const char* name, unsigned result, unsigned operand, std::int64_t number) {
@@ -200,7 +200,7 @@ void NodeWriter::to_float(DType through, Held from, const NodeValue* known, unsi
   through_float(through, Held::floating, to, to, scratch);
 }
 
-/// A float rounded to a type's values; `source` may be `to`.
+/// Rounds a float to the values of a type; `source` may equal `to`.
 void NodeWriter::through_float(DType through, Held from, unsigned to, unsigned source, unsigned scratch) {
   const int width = bits(through);
   set(bits_of(from));

@@ -7,7 +7,7 @@
 
 namespace tilesim::isa {
 
-/// All running sums go along one dim, in one direction; what is combined is combined along it too.
+/// Finds running sums. All must go along one dim in one direction, and results must reduce along it too.
 void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<int>& combined_dims) {
   int along = -1;
   std::vector<bool> summed;
@@ -29,7 +29,7 @@ void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<in
   if (steps_scanned) reduced_[static_cast<std::size_t>(along)] = true;
 }
 
-/// Outer dims along which what rows have one element of stays the same; none, where it stays the same along all.
+/// Marks outer dims along which operands of one element per row are constant; none if all dims are.
 void RegisterForm::find_shared(const VectorCompute& compute) {
   std::vector<bool> differs(extents_.size());
   for (const TileView& input : compute.inputs) {
@@ -51,7 +51,7 @@ void RegisterForm::cut_rows(bool combines) {
   chunks = ceil_div(all, steps);
   last_rows = kept * chunks;
   rows_reduced = combines;
-  // all groups but the last have whole registers
+  // all groups but the last have full registers
   ragged |= combines && (all % steps != 0 || (groups > 1 && last_rows < rows));
 }
 
@@ -102,7 +102,7 @@ void RegisterForm::find_ragged() {
   ragged_from = std::min(rows_ragged ? steps - 1 : steps, lanes_ragged && !lanes_at_end ? last_stretch : steps);
 }
 
-/// Stretches of lanes are steps where the sums, or what is combined, go along them.
+/// Sets the loops for running sums: stretches of lanes are steps if sums or reductions go along the lanes.
 void RegisterForm::lay_scans(bool combines) {
   scan_lanes = std::min(width, lanes);
   before_ = lane_scanned && backwards_ ? stretches * lanes - width : 0;

@@ -11,33 +11,33 @@ namespace tilesim::isa {
 
 /// The register form of a compute with given views.
 struct RegisterForm : VectorForm {
-  /// Running sums: their dim is that of the steps, in the order of the sum. If it is not the lane dim, `side` groups
+  /// With running sums their dim becomes the steps, in the order of the sum. If it is not the lane dim, `side` groups
   /// pass the steps together: `each` is [groups][steps][side], `by_group` [groups][side]. `cut`: rows may be split into
-  /// chunks. `share`: without combining, dims along which operands of one element per row are constant become steps, so
-  /// that registers that share such operands are consecutive.
+  /// chunks. `share`: without reductions, dims along which operands of one element per row are constant become steps,
+  /// so that registers that share such operands are consecutive.
   RegisterForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows, std::int64_t side = 1,
                bool cut = true, bool share = false);
 
   std::int64_t side = 1;
-  /// Running sums with fewer rows than a register: a row of the compute is split into this many parts with separate
-  /// rows, which pass the steps side by side. The sums of preceding parts are computed first.
+  /// For running sums with fewer rows than a register: a row of the compute is split into this many parts in separate
+  /// register rows, which pass the steps together. The sums of preceding parts are computed first.
   std::int64_t chunks = 1;
   bool stepped() const { return steps > 1 || chunks > 1; }
-  bool ragged = false;           ///< positions without an element contribute to combined results
+  bool ragged = false;           ///< reductions include positions without elements
   bool lanes_at_end = false;     ///< lanes without elements are excluded from totals, not in each step
-  std::int64_t ragged_from = 0;  ///< the first step with positions without an element
+  std::int64_t ragged_from = 0;  ///< first step with positions without elements
   bool lane_scanned = false, steps_scanned = false;  ///< running sums along the lanes; along another dim
   bool scanned() const { return lane_scanned || steps_scanned; }
-  std::int64_t scan_lanes = 1;  ///< lanes of a row with elements
+  std::int64_t scan_lanes = 1;  ///< number of lanes of a row with elements
   std::vector<Reach> reaches;   ///< reach of each input
 
-  /// The position of an element; `index` has a number for each dim.
+  /// The position of an element; `index` has one number per dim.
   struct ElementPosition { std::int64_t group = 0, step = 0, row = 0, lane = 0, beside = 0; };
   ElementPosition place(const std::vector<std::int64_t>& index) const;
   Reach reach_of(const TileView& view) const;
-  /// Number of registers before this one, among those that differ in all groups and steps.
+  /// Index of this register among those that differ in all groups and steps.
   std::int64_t order(const ElementPosition& at) const;
-  std::int64_t chunk_elements() const { return kept * lanes; }  ///< between parts of a row
+  std::int64_t chunk_elements() const { return kept * lanes; }  ///< distance between parts of a row
 
  private:
   void cut_rows(bool combines);
@@ -47,12 +47,12 @@ struct RegisterForm : VectorForm {
   void find_shared(const VectorCompute& compute);
 
   std::vector<std::int64_t> extents_;
-  std::vector<bool> reduced_;  ///< outer dims that are steps: combined ones, if any
+  std::vector<bool> reduced_;  ///< outer dims that become steps: reduced dims, if any
   int lane_dim_ = 0;
-  bool over_combined_ = false;  ///< the rows of a register are combined
+  bool over_combined_ = false;  ///< the rows of a register are reduced
   bool nested_ = false;         ///< the compute has running sums of running sums
-  bool backwards_ = false;      ///< a running sum goes from the last element to the first
-  std::int64_t before_ = 0;     ///< lanes without elements before a row: a backward sum needs full rows
+  bool backwards_ = false;      ///< running sums go from the last element to the first
+  std::int64_t before_ = 0;     ///< lanes without elements before a row, since a backward sum needs full rows
 };
 
 }  // namespace tilesim::isa

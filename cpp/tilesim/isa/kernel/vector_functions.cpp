@@ -12,7 +12,7 @@ namespace {
 
 using F = Function;
 
-/// Whether of flags the results are flags again, without a comparison.
+/// Whether the function maps booleans to booleans, without a comparison.
 bool closed_on_flags(F f) {
   return f == F::identity || f == F::multiply || f == F::maximum || f == F::minimum || f == F::bitwise_and ||
          f == F::bitwise_or || f == F::bitwise_xor || f == F::select || f == F::clamp || f == F::abs || f == F::relu;
@@ -72,7 +72,7 @@ bool NodeWriter::taken(const VectorNode& node, Held in, unsigned to, const unsig
   const DType element = own->replaces->element;
   const bool narrow = bits(element) == 16;
   const char* const down = element == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w";
-  // arguments by their places in the text; one in the destination comes first
+  // operands in the order of the text; one in the destination comes first
   std::vector<std::int64_t> operands{to};
   const bool in_place = own->is(reads_vd);
   const int arity = info(node.function).arity;
@@ -156,7 +156,7 @@ void NodeWriter::select_where(const VectorNode& node, unsigned to, const unsigne
   code_.op("vmerge.vvm", {to, arguments[2], arguments[1]});
 }
 
-/// To v0.
+/// Writes the comparison's mask to v0.
 void NodeWriter::compare(F f, Held in, unsigned x, unsigned y) {
   if (f == F::greater || f == F::greater_equal) std::swap(x, y);
   const bool ordered = f != F::equal && f != F::not_equal;
@@ -171,7 +171,7 @@ void NodeWriter::unary(const VectorNode& node, Held in, unsigned to, unsigned x,
   is_floating(in) ? float_unary(node.function, in, to, x, scratch) : integer_unary(node, in, to, x, scratch);
 }
 
-/// Whole numbers from 2^23 (2^52) on, and NaN, stay.
+/// Rounds to an integer; NaN and numbers from 2^23 (f64: 2^52) on are unchanged.
 void NodeWriter::whole_number(F f, Held in, unsigned to, unsigned x, unsigned scratch) {
   code_.op("vfcvt" + std::string(f == F::round_even ? "" : ".rtz") + ".x.f.v", {scratch, x});
   code_.op("vfcvt.f.x.v", {scratch, scratch});
@@ -279,24 +279,24 @@ void NodeWriter::logical(const VectorNode& node, Held in, unsigned to, unsigned 
   if (bits_of(in) == 64) to_32_bits(to, to, 0);
 }
 
-/// Of integers: 1 where x is not 0, in as many bits.
+/// to = min(x, 1), unsigned: 1 if x is not 0.
 void NodeWriter::at_most_one(unsigned to, unsigned x) {
   code_.load_constant(t1, 1);
   code_.op("vminu.vx", {to, x, t1});
 }
 
-/// The lowest of 64 bits, from one of them on.
+/// Takes 32 of 64 bits, starting at bit `from`.
 void NodeWriter::to_32_bits(unsigned to, unsigned x, int from) {
   set();
   code_.load_constant(t1, from);
   code_.op("vnsrl.wx", {to, x, t1});
 }
 
-/// 0 or 1 of integers, without a mask: what is written by one has to wait for it.
+/// Compares integers to 0 or 1 without a mask, because instructions that read a mask must wait for it.
 void NodeWriter::compared(F f, Held in, unsigned to, unsigned x, unsigned y) {
   const int highest = bits_of(in) - 1;
   const bool ordered = f != F::equal && f != F::not_equal, wide = bits_of(in) == 64;
-  // x < y, or for the other two y < x and not; a difference that is too large keeps its sign
+  // computes x < y, or not (y < x); saturating differences keep their sign
   if (f == F::greater || f == F::less_equal) std::swap(x, y);
   const bool turned = f == F::less_equal || f == F::greater_equal || f == F::equal;
   if (!ordered || !has_sign(in)) {

@@ -62,7 +62,7 @@ void NodeWriter::integer_unary(const VectorNode& node, Held in, unsigned to, uns
   no_vector_kernel(no_function_kernel, info(node.function).name);
 }
 
-/// Two, four, eight bits at a time, then all bytes by a product.
+/// Counts in groups of 2, 4 and 8 bits, then sums all bytes by a product.
 void NodeWriter::count_bits(DType dtype, Held in, unsigned to, unsigned x, unsigned scratch) {
   const int width = bits_of(in), counted = is_integer(dtype) ? bits(dtype) : dtype == DType::boolean ? 1 : 64;
   const auto with = [&](const char* name, unsigned result, unsigned operand, std::uint64_t number) {
@@ -132,7 +132,7 @@ void NodeWriter::divide(const VectorNode& node, Held in, unsigned to, unsigned x
   if (node.function == F::remainder) return code_.op(signed_name("vrem", in), {to, x, y});
   code_.op(signed_name("vdiv", in), {to, x, y});
   if (node.function == F::divide || !has_sign(in)) return;
-  // one less where something is left of the other sign than the divisor's
+  // subtract one if the remainder is not 0 and its sign differs from the divisor's
   code_.op("vmv.v.v", {scratch, x});
   code_.op("vnmsac.vv", {scratch, to, y});
   if (typed_.value_at(node.arguments[1]).numbers.low > 0) {
@@ -152,7 +152,7 @@ void NodeWriter::shift(const VectorNode& node, Held in, unsigned to, unsigned x,
   const int most = bits_of(in) - 1;
   const std::string name = left ? "vsll.vv" : has_sign(in) ? "vsra.vv" : "vsrl.vv";
   if (typed_.value_at(node.arguments[1]).numbers.within({0, most})) return code_.op(name, {to, x, y});
-  if (!left && has_sign(in)) {  // all that is left is the sign
+  if (!left && has_sign(in)) {  // larger shifts leave only the sign
     code_.load_constant(t1, most);
     code_.op("vminu.vx", {scratch, y, t1});
     return code_.op(name, {to, x, scratch});

@@ -27,7 +27,7 @@ unsigned VectorKernelWriter::pointer(Address address) {
   return reg;
 }
 
-/// For a value on its way to a register that stays: one of those of iterations, which come later.
+/// A temporary register for loading a hoisted value: one of the registers that iterations use later.
 unsigned VectorKernelWriter::aside() {
   aside_ = aside_ == 0 ? 32 - (1U << lmul_) : aside_ - (1U << lmul_);
   return aside_ >= next_register_ + (2U << lmul_) ? aside_ : 0;
@@ -48,7 +48,7 @@ IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   return space;
 }
 
-/// What is the same in all steps of all groups.
+/// Whether a value is constant over all steps and groups.
 bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
   if (node.op == VectorNode::Op::constant || node.op == VectorNode::Op::scalar) return true;
   if (!is_loaded(node)) return false;
@@ -70,7 +70,7 @@ void VectorKernelWriter::find_differing() {
 
 bool VectorKernelWriter::may_join(const TypedCompute& typed, const RegisterForm& form, std::int64_t together) {
   if (form.steps % together != 0 || form.steps < together) return false;
-  // one mask, of the last step, may stay
+  // a single mask, of the last step, may stay in v0
   if (form.ragged && (form.steps != together || form.ragged_from != form.steps - 1)) return false;
   std::int64_t pointers = form.lanes_at_end ? 1 : 0;
   for (const VectorNode& node : typed.compute().nodes) {
@@ -112,11 +112,11 @@ void VectorKernelWriter::take_pointers() {
   }
 }
 
-/// Pointers, and what stays in registers.
+/// Sets pointers, and loads hoisted values.
 void VectorKernelWriter::hoist() {
   find_differing();
   take_pointers();
-  next_register_ = 1U << lmul_;  // masks stand in v0
+  next_register_ = 1U << lmul_;  // v0 holds masks
   for (std::vector<unsigned>& of_step : values_) of_step.assign(compute_.nodes.size(), 0);
   bool relu = false;
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
@@ -153,7 +153,7 @@ void VectorKernelWriter::hoist() {
     }
 }
 
-/// Whether a node, or what stores a result, makes separate masks.
+/// Whether a node or the store of a result uses a mask of its own.
 bool VectorKernelWriter::takes_masks() const {
   const auto of_node = [&](const VectorNode& node) { return nodes_.takes_mask(node); };
   const auto of_result = [](const VectorOutput& output) {
@@ -162,7 +162,7 @@ bool VectorKernelWriter::takes_masks() const {
   return std::ranges::any_of(compute_.nodes, of_node) || std::ranges::any_of(compute_.outputs, of_result);
 }
 
-/// An operand at its first use.
+/// Loads an operand at its first use.
 void VectorKernelWriter::load(std::size_t i) {
   const VectorNode& node = compute_.nodes[i];
   const Reach reach = reach_of(node);
@@ -190,7 +190,7 @@ void VectorKernelWriter::load(std::size_t i) {
         (reach == Reach::each ? together_ : 1) * bytes(dtype));
 }
 
-/// The comparison that a select takes as its condition, unless its result is there already.
+/// The comparison that a select uses as its condition, unless its result is computed already.
 const VectorNode* VectorKernelWriter::compared_by(const VectorNode& node) {
   const bool selects = node.op == VectorNode::Op::function && node.function == Function::select &&
                        node.dtype != DType::boolean && code_.set().taken_for(node.function) == nullptr;
@@ -244,7 +244,7 @@ Kernel VectorKernelWriter::write() {
 
 namespace {
 
-/// Values that stay for the steps of a group.
+/// Number of values that stay in registers over the steps of a group.
 std::int64_t held_by_group(const VectorCompute& compute, const RegisterForm& form) {
   std::int64_t held = 0;
   for (const Reach reach : form.reaches) held += reach == Reach::by_group || reach == Reach::by_row ? 1 : 0;
@@ -284,11 +284,11 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
     form.block = std::min(most_side_by_side, form.block_for(held_by_group(compute, form), lmul));
     for (bool any = false; form.block > 0 && !any; form.block /= 2) {
       any = written(form, lmul, 1, 1);
-      // instructions beside those that combine may hide how long a sum takes, and registers are few
+      // other instructions may hide the latency of sums, and registers are few
       if (combines && form.steps > 1) any |= written(form, lmul, 1, 2);
     }
   };
-  // several steps of a group at once: what they combine takes no registers beyond their iteration
+  // several steps of a group at once need no more registers than one iteration
   const auto write_joined = [&](RegisterForm form, int lmul) {
     form.block = 1;
     for (std::int64_t together = VectorForm::most_together; together > 1; --together)
@@ -297,14 +297,14 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   for (const int lmul : {2, 1, 0}) {
     const std::int64_t rows = (sublanes << lmul) / narrow;
     if (rows < 1) continue;
-    // longer registers than rows
+    // registers longer than rows
     const auto too_long = [&](const RegisterForm& form) {
       return lmul > 0 && rows > 1 && form.groups == 1 && form.last_rows <= rows / 2;
     };
     RegisterForm form(compute, lanes, rows), shared(compute, lanes, rows, 1, true, true);
     if (!too_long(form)) write(form, lmul, form.groups);
     if (!too_long(form) && combines && form.steps > 1) write_joined(form, lmul);
-    // one group after another: registers go to what is spread for the next
+    // one group after another: registers are needed for the next group's broadcast values
     if (shared.steps > form.steps && !too_long(shared)) write(shared, lmul, 1);
   }
   if (found.empty())

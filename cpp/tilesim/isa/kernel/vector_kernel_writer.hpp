@@ -1,4 +1,4 @@
-// Writes the kernel of a vector compute whose register layout is decided.
+// Writes the kernel of a vector compute with a given register layout.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ inline bool is_logical(Combiner combiner) {
 
 class VectorKernelWriter {
  public:
-  /// `together`: steps of a group per iteration, a divisor of their number, whose combined values become one; above 1,
-  /// blocks have one group. `part`: the fraction of the totals that hide the latency of a sum.
+  /// `together`: steps of a group per iteration, a divisor of the number of steps; their values are reduced to one, and
+  /// above 1 blocks have one group. `part`: the fraction of the totals that hide the latency of a sum.
   VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
                      const TypedCompute& typed, const RegisterForm& form, const VectorAddresses& at, int lmul,
                      std::int64_t together = 1, std::int64_t part = 1)
@@ -79,11 +79,11 @@ class VectorKernelWriter {
   unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
   unsigned with_neutral(std::size_t o, unsigned value);
   bool takes_masks() const;
-  /// Whether a total is a float sum that no cross-lane unit starts at 0.
+  /// Whether a total is a float sum that must start at 0, because no cross-lane reduction does that.
   bool begins_at_zero(std::size_t o) const;
   void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
   unsigned across(const VectorOutput& output, std::size_t o, unsigned value);
-  /// Combines with the existing result; `held` becomes the result's type, if that is wider.
+  /// Combines with the existing result; `held` becomes the result's representation if that is wider.
   unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held);
   unsigned as_combined(const VectorOutput& output, Held held, unsigned value, Section section);
   template <class Write>
@@ -111,13 +111,13 @@ class VectorKernelWriter {
   std::size_t pointers_ = 0;
   std::int64_t step_ = 0;      ///< step within the iteration
   std::vector<bool> differs_;  ///< per node: whether it differs between these steps
-  /// Per step of an iteration and node: a register if hoisted, else a value; 0: not yet.
+  /// Per step of an iteration and node: a register if hoisted, else a value; 0: not computed yet.
   std::vector<std::vector<unsigned>> values_, input_pointers_, output_pointers_;
   std::vector<unsigned> before_pointers_, valid_pointers_;
-  std::vector<unsigned> neutrals_;  ///< per output, if positions are excluded
+  std::vector<unsigned> neutrals_;  ///< per output with positions without elements
   unsigned lanes_pointer_ = 0;
-  bool mask_stays_ = false;  ///< in v0, as the only mask
-  int checked_ = 0;          ///< widths of divisors that may be 0
+  bool mask_stays_ = false;  ///< v0 holds the only mask all the time
+  int checked_ = 0;          ///< bits of the widths of divisors that may be 0
 };
 
 }  // namespace tilesim::isa

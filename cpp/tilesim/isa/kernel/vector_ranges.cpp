@@ -1,4 +1,4 @@
-// Bounds of the results of functions, from the bounds of their operands.
+// Ranges of function results, from the ranges of the operands.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -22,7 +22,7 @@ Numbers product_of(const Numbers& x, const Numbers& y) {
   return bounded_by(*std::min_element(all, all + 4), *std::max_element(all, all + 4));
 }
 
-/// Bits that numbers take, their sign aside.
+/// Number of bits without the sign.
 int width_of(const Numbers& x) {
   const auto magnitude = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n < 0 ? ~n : n)); };
   return static_cast<int>(std::max(magnitude(x.low), magnitude(x.high)));
@@ -41,7 +41,7 @@ Numbers shifted_left(const Numbers& x, const Numbers& by) {
   return bounded_by(std::min(x.low * small, x.low * large), std::max(x.high * small, x.high * large));
 }
 
-/// Rounded towards zero, or down.
+/// Range of a quotient rounded towards zero or down.
 Numbers quotient_of(const Numbers& x, const Numbers& y) {
   const Wide magnitude = std::max<Wide>(-Wide{x.low}, x.high);
   if (y.low < 0) return bounded_by(-std::max<Wide>(magnitude, 0), std::max<Wide>(magnitude, 0));
@@ -50,7 +50,7 @@ Numbers quotient_of(const Numbers& x, const Numbers& y) {
   return {x.low, std::max<std::int64_t>(x.high, 0)};
 }
 
-/// With the sign of the dividend.
+/// Range of a remainder with the dividend's sign.
 Numbers remainder_of(const Numbers& x, const Numbers& y) {
   const Wide most = std::max<Wide>(std::max<Wide>(-Wide{y.low}, y.high) - 1, 0);
   return bounded_by(x.low < 0 ? std::max<Wide>(-most, x.low) : 0, x.high > 0 ? std::min<Wide>(most, x.high) : 0);
@@ -201,7 +201,7 @@ void float_bounds(const VectorNode& node, const NodeValue* const* x, NodeValue& 
   }
 }
 
-/// Of a scan: whether what is added, read or stored has more than 32 bits, or none for a sign.
+/// Whether an input, output or running sum has more than 32 bits, or is u32.
 bool TypedCompute::stores_wide() const {
   const auto wide = [](DType dtype) { return bits_of(held_as(dtype)) == 64 || dtype == DType::u32; };
   return std::ranges::any_of(compute_.inputs, [&](const TileView& view) { return wide(view.dtype); }) ||
@@ -211,7 +211,7 @@ bool TypedCompute::stores_wide() const {
          });
 }
 
-/// Kernels of running sums hold all integers in as many bits, but for flags that a function makes.
+/// Gives all integers 64 bits, except boolean results of functions and conversions.
 void TypedCompute::as_wide() {
   bits_ = 64;
   for (std::size_t i = 0; i < values_.size(); ++i) {

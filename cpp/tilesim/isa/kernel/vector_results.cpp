@@ -1,11 +1,11 @@
-// Results of a vector compute: combines them over steps, lanes and rows and with existing values, and stores them.
+// Results of a vector compute: reduced over steps, lanes and rows, combined with existing values, and stored.
 #include <cstdint>
 
 #include "tilesim/isa/kernel/vector_kernel_writer.hpp"
 
 namespace tilesim::isa {
 
-/// A value of `section` with what changes no total where there is nothing; `with_mask` puts the mask into v0.
+/// Merges a value with the neutral element under a mask; `with_mask` loads the mask into v0.
 template <class WithMask>
 unsigned VectorKernelWriter::masked(Section section, std::size_t o, unsigned value, unsigned whole,
                                     WithMask with_mask) {
@@ -17,7 +17,7 @@ unsigned VectorKernelWriter::masked(Section section, std::size_t o, unsigned val
   return whole;
 }
 
-/// Of the steps in which places have no element.
+/// Replaces positions without elements by the neutral element, in the steps that have such positions.
 unsigned VectorKernelWriter::with_neutral(std::size_t o, unsigned value) {
   const unsigned whole = pipeline_.value();
   const std::int64_t mask = form_.elements() / 8;
@@ -32,14 +32,14 @@ unsigned VectorKernelWriter::with_neutral(std::size_t o, unsigned value) {
                 then((form_.ragged_from + 1 - form_.steps) * mask));
 }
 
-/// 0 or 1 where results are combined logically.
+/// Converts a value to 0 or 1 if its results are combined logically.
 unsigned VectorKernelWriter::as_combined(const VectorOutput& output, Held held, unsigned value, Section section) {
   if (!is_logical(output.combiner) || (output.reduce.empty() && !output.accumulate)) return value;
   const unsigned scratch = pipeline_.value();
   return written(section, [&](unsigned to) { nodes_.truth(held, to, value, scratch); });
 }
 
-/// What the steps of an iteration combine to, by pairs.
+/// Reduces the steps of an iteration pairwise.
 unsigned VectorKernelWriter::all_steps(std::size_t o) {
   const VectorOutput& output = compute_.outputs[o];
   const auto node = static_cast<std::size_t>(output.node);
@@ -116,7 +116,7 @@ void VectorKernelWriter::result(std::size_t o) {
   finish(output, o, totals);
 }
 
-/// The total of each row of lanes, or of all rows, in all of its places.
+/// Reduces over the lanes of each row, or over all rows; every position gets the total.
 unsigned VectorKernelWriter::across(const VectorOutput& output, std::size_t o, unsigned value) {
   const Held held = typed_.total(o);
   const Section section = last_of(output);
@@ -124,7 +124,7 @@ unsigned VectorKernelWriter::across(const VectorOutput& output, std::size_t o, u
   const bool extreme = largest || output.combiner == Combiner::minimum || output.combiner == Combiner::logical_and;
   const int id = (extreme ? (largest ? 2 : 3) : static_cast<int>(output.combiner)) + (is_floating(held) ? 0 : 4);
   const bool turned = extreme && !has_sign(held) && (form_.lane_reduced || form_.rows_reduced);
-  // numbers without a sign are in the order of those with one when their highest bits are turned
+  // flipping the highest bit maps unsigned order to signed order
   const auto turn = [&] {
     value = written(section, [&](unsigned to) {
       nodes_.set(), code_.load_constant(t1, INT32_MIN);
@@ -142,7 +142,7 @@ unsigned VectorKernelWriter::across(const VectorOutput& output, std::size_t o, u
   return value;
 }
 
-/// With what the result holds already.
+/// Combines a value with the existing result.
 unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held) {
   const Section section = last_of(output);
   const DType dtype = output.view.dtype;
@@ -161,7 +161,7 @@ unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t
   return written(section, [&](unsigned to) { nodes_.join(output.combiner, held, to, value, before, 0); });
 }
 
-/// Totals across lanes and rows, with what was there before, to their places.
+/// Reduces totals over lanes and rows, combines them with existing results, and stores them.
 void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals) {
   Held held = output.reduce.empty() && !output.accumulate ? nodes_.held(output.node) : typed_.total(o);
   const Section section = last_of(output);

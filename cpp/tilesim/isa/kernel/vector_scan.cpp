@@ -13,7 +13,7 @@ ScanWriter::ScanWriter(Code& code, NodeWriter& nodes, const RegisterForm& form, 
       combiner_(node.combiner),
       held_(nodes.held(node.arguments[0])),
       logical_(node.combiner == Combiner::logical_and || node.combiner == Combiner::logical_or) {
-  // of 0 and 1
+  // operands are 0 or 1
   if (logical_) combiner_ = node.combiner == Combiner::logical_and ? Combiner::minimum : Combiner::maximum;
 }
 
@@ -34,10 +34,10 @@ void ScanWriter::write(const std::vector<Registers>& copies, const std::vector<u
   form_.lane_scanned ? along_lanes(of, carries) : along_steps(of, carries);
 }
 
-/// The widest step first: what a shift leaves free is neutral still for the narrower ones.
+/// Widest step first, so that vacated lanes hold the neutral element in the narrower steps.
 void ScanWriter::along_lanes(const std::vector<Registers>& copies, const std::vector<unsigned>& carries) {
   const bool carried = !carries.empty(), apart = node_.exclusive && carried;
-  std::vector<unsigned> whole;  // values that a carry takes beside the sums before them
+  std::vector<unsigned> whole;  // values that the carry needs besides their preceding sums
   for (const Registers& of : copies) begin(of.scratch);
   set();
   std::vector<unsigned> from;
@@ -97,7 +97,7 @@ void ScanWriter::before(unsigned total, unsigned scratch, unsigned other) {
   }
 }
 
-/// What a sum begins with takes part in each: numbers of a narrow type that left it are bounded.
+/// Limits results by the initial value of the sum, since values may exceed the range of a narrow type.
 void ScanWriter::bound(const std::vector<Registers>& copies) {
   const bool extreme = combiner_ == Combiner::maximum || combiner_ == Combiner::minimum;
   if (!extreme || logical_ || is_floating(held_) || bits(node_.dtype) >= bits_of(held_)) return;

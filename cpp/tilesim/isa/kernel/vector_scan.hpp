@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 class ScanWriter {
  public:
-  /// A value and its running sum; `to`, `scratch` and `flags` must differ from the others. Logical sums use `flags`.
+  /// A value and its running sum; `to`, `scratch` and `flags` (of logical sums) must differ from the others.
   struct Registers { unsigned to = 0, from = 0, scratch = 0, flags = 0; };
 
   ScanWriter(Code& code, NodeWriter& nodes, const RegisterForm& form, const VectorNode& node);
@@ -18,14 +18,14 @@ class ScanWriter {
   /// Sets the initial value of sums, before the first step of a group.
   void begin(unsigned carry);
   bool logical() const { return logical_; }
-  /// Parts of rows: adds their values to the total; `flags` as below.
+  /// For parts of rows: adds their values to the total; `flags` as above.
   void total(unsigned total, unsigned from, unsigned scratch, unsigned flags);
-  /// Replaces each part's total by that of the preceding parts, in all of its lanes.
+  /// Replaces each part's total by the total of the preceding parts, in all of its lanes.
   void before(unsigned total, unsigned scratch, unsigned other);
-  /// The carry holds the sum; `to` is not written.
+  /// Whether the carry holds the sum, so that `to` is not written.
   bool in_carry() const { return form_.steps_scanned && form_.stepped() && !node_.exclusive; }
-  /// Writes copies side by side in order; carries: of the group (lanes) or of each copy (steps); none if a group has
-  /// one step.
+  /// Interleaves the instructions of all copies. Carries: one per group (lanes) or per copy (steps); none if a group
+  /// has one step.
   void write(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
 
  private:

@@ -16,19 +16,19 @@ bool has_scans(const VectorCompute& compute) {
 
 bool in_32_bits(const Numbers& numbers) { return numbers.fits(Held::integer) || numbers.fits(Held::natural); }
 
-/// In 32 bits, by what it may be.
+/// The 32-bit representation for a range.
 Held narrow(const Numbers& numbers) {
   return !numbers.fits(Held::integer) && numbers.fits(Held::natural) ? Held::natural : Held::integer;
 }
 
-/// Whole numbers of floats between two bounds, of which NaN and what is beyond all bounds give 0.
+/// Range of integer parts of floats in a range; NaN and floats beyond all bounds give 0.
 Numbers truncated(const NodeValue& value) {
   constexpr double limit = 9.2e18;
   if (!(std::abs(value.least) < limit) || !(std::abs(value.most) < limit)) return {};
   return either({0, 0}, {static_cast<std::int64_t>(value.least), static_cast<std::int64_t>(value.most)});
 }
 
-/// Of places in tensors, which scalars of programs are; a larger one is seen when its kernel is written.
+/// Range of program scalars, which are positions in tensors; writing a kernel checks larger ones.
 constexpr Numbers of_scalars{-(std::int64_t{1} << 30), std::int64_t{1} << 30};
 
 int first_operand(const VectorNode& node) { return node.function == Function::select ? 1 : 0; }
@@ -58,7 +58,7 @@ TypedCompute::TypedCompute(const VectorCompute& compute) : compute_(compute) {
     if (of_64_bits(output.view.dtype)) bits_ = 64;
 }
 
-/// Kernels of running sums hold all values in 32 bits.
+/// Gives all values of kernels with running sums 32 bits.
 void TypedCompute::as_stored() {
   if (stores_wide()) return as_wide();
   for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -88,7 +88,7 @@ int TypedCompute::converted(int node, DType dtype) {
   if (!fresh) return place->second;
   VectorNode made = compute_.nodes[static_cast<std::size_t>(node)];
   if (made.op == VectorNode::Op::constant && (dtype == DType::i64 || dtype == DType::f32 || dtype == DType::f64)) {
-    // rounded as its own type has it
+    // rounded as in its own type
     const bool was_float = kinds_[static_cast<std::size_t>(node)] == Kind::floating;
     if (was_float && !real_) made.number = static_cast<double>(static_cast<float>(made.number));
     if (!was_float) made.number = std::trunc(made.number);
@@ -105,7 +105,7 @@ int TypedCompute::as_kind(int node, Kind kind) {
   return converted(node, kind == Kind::integer ? DType::i64 : real_ ? DType::f64 : DType::f32);
 }
 
-/// Operands of functions and what results combine or store are floats or integers, none of them both.
+/// Converts operands of functions, and results, so that each set is either all floats or all integers.
 void TypedCompute::take_kinds() {
   std::vector<VectorNode> nodes;
   nodes.swap(compute_.nodes);
@@ -195,7 +195,7 @@ void TypedCompute::ask(int node, int bits) {
   asked = std::max(asked, bits);
 }
 
-/// Of what a result is combined to; `accumulated`: with what was there.
+/// Range of a result's total; `accumulated`: including the existing value.
 Numbers TypedCompute::total_numbers(const VectorOutput& output, bool accumulated) const {
   Numbers total = value_at(output.node).numbers;
   const Numbers stored = Numbers::all_of_type(output.view.dtype);
@@ -231,8 +231,8 @@ void TypedCompute::need_of_function(std::size_t i) {
   }
 }
 
-/// A conversion whose number nobody asks for does not wrap: it leaves higher bits that are not the number's, and
-/// functions hand them on.
+/// Whether a register contains the exact number. A conversion need not wrap if its readers use low bits only: its
+/// higher bits then differ from the number's, also in results of functions.
 bool TypedCompute::is_whole(std::size_t i) const {
   const VectorNode& node = compute_.nodes[i];
   if (node.op == VectorNode::Op::function) {
@@ -250,7 +250,7 @@ bool TypedCompute::is_whole(std::size_t i) const {
   return from.whole && (width >= 32 || numbers.within(Numbers::all_of_type(node.dtype)));
 }
 
-/// From results back: who asks for how many bits.
+/// Finds the number of requested bits of each value, from results backward.
 void TypedCompute::take_needs() {
   for (NodeValue& value : values_) value.asked = 0;
   for (const VectorOutput& output : compute_.outputs) {
@@ -275,7 +275,7 @@ int TypedCompute::append(const VectorNode& node, const NodeValue& value) {
   return static_cast<int>(compute_.nodes.size()) - 1;
 }
 
-/// The node, or what takes it to 32 or 64 bits.
+/// The node, or a conversion of it to 32 or 64 bits.
 int TypedCompute::in_width(int node, Held wanted) {
   NodeValue value = value_at(node);
   if (is_floating(value.held) || bits_of(value.held) == bits_of(wanted)) return node;
@@ -289,7 +289,7 @@ int TypedCompute::in_width(int node, Held wanted) {
   return place->second = append(made, value);
 }
 
-/// Of a function whose result becomes 0 or 1 by whether all of it is 0.
+/// Range of a function's result before it is reduced to 0 or 1.
 Numbers TypedCompute::before_truth(VectorNode node) const {
   Numbers operands[3];
   for (std::size_t a = 0; a < 3; ++a)
@@ -323,7 +323,7 @@ void TypedCompute::width_of_function(VectorNode& node, NodeValue& value, std::si
   value.held = is_truth ? Held::integer : bits_of(value.work) == 64 ? Held::wide : narrow(value.numbers);
 }
 
-/// Everything again, in as many bits as are asked for.
+/// Rewrites all nodes with the number of bits that are requested.
 void TypedCompute::take_widths() {
   std::vector<VectorNode> nodes;
   std::vector<NodeValue> values;
@@ -353,7 +353,7 @@ void TypedCompute::widths_of_outputs() {
     Held total = value_at(output.node).held;
     bool is_bounded = false;
     if (combined && !is_floating(total)) {
-      // what 64 bits hold already is added to a total when that is whole
+      // existing 64-bit values are added after the total is complete
       const Numbers numbers = total_numbers(output, output.accumulate && !of_64_bits(output.view.dtype));
       const bool logical = output.combiner == Combiner::logical_and || output.combiner == Combiner::logical_or;
       const bool modular = !logical && output.combiner != Combiner::maximum && output.combiner != Combiner::minimum;

@@ -1,4 +1,4 @@
-// Value ranges of a vector compute's nodes, and the number of bits in which a kernel holds them.
+// Value ranges of a vector compute's nodes, and the number of bits with which a kernel represents them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tilesim::isa {
 /// The representation of a value in registers.
 enum class Held : std::uint8_t {
   floating,      ///< f32
-  integer,       ///< 32 bits: the number, or its low bits if no reader needs more
+  integer,       ///< 32 bits: the number, or its low bits if readers need no more
   natural,       ///< 32 bits, unsigned
   wide,          ///< 64 bits
   wide_natural,  ///< 64 bits, unsigned: only functions of u64 compute in it
@@ -40,16 +40,16 @@ struct Numbers {
 };
 Numbers either(const Numbers& a, const Numbers& b);
 
-/// Representation of a node. Only the requested bits of integers are kept: sums and products are correct in as many
-/// bits as their result needs, whatever their terms are.
+/// Representation of a node. Only the requested low bits of integers are kept: the low bits of sums and products depend
+/// on no higher bits of their operands.
 struct NodeValue {
   Held held = Held::floating;
-  Held work = Held::floating;  ///< representation in which its function computes
+  Held work = Held::floating;  ///< representation for its function
   int asked = 64;              ///< integers: number of requested low bits; 64: the number itself
-  bool whole = true;           ///< integers: whether registers hold the number, or only low bits
+  bool whole = true;           ///< integers: whether registers hold the number, or only its low bits
   Numbers numbers;             ///< range of integers, by the definition
   double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();  ///< bound of floats, NaN aside
+  double most = std::numeric_limits<double>::infinity();  ///< bounds of floats, except NaN
 };
 
 /// A compute with functions on operands of one representation: conversions are separate nodes.
@@ -62,8 +62,8 @@ class TypedCompute {
   const NodeValue& value_at(const VectorNode& node) const {
     return value_at(static_cast<int>(&node - compute_.nodes.data()));
   }
-  Held total(std::size_t output) const { return totals_[output]; }     ///< in which it is combined
-  bool bounded(std::size_t output) const { return bounded_[output]; }  ///< its neutral element is compared too
+  Held total(std::size_t output) const { return totals_[output]; }     ///< representation of its total
+  bool bounded(std::size_t output) const { return bounded_[output]; }  ///< comparisons include its neutral element
   bool real() const { return real_; }                                  ///< floats are f64
   int bits() const { return bits_; }                                   ///< width of the widest value
   const std::string& inexact() const { return inexact_; }              ///< why values may differ; empty: they do not
@@ -94,7 +94,7 @@ class TypedCompute {
 
   VectorCompute compute_;
   std::vector<NodeValue> values_;
-  std::vector<bool> needed_;  ///< more than 32 bits are requested and exist
+  std::vector<bool> needed_;  ///< more than 32 bits are requested and may be set
   std::vector<Held> totals_;
   std::vector<bool> bounded_;
   std::vector<Kind> kinds_;
@@ -104,11 +104,11 @@ class TypedCompute {
   std::string inexact_;
 };
 
-/// Range of an integer function, from those of its operands.
+/// Range of an integer function's result, from the ranges of its operands.
 Numbers numbers_of(const VectorNode& node, const Numbers* operands);
-/// Bound of a float function; that of all floats if unknown.
+/// Bounds of a float function's result; infinite if unknown.
 void float_bounds(const VectorNode& node, const NodeValue* const* operands, NodeValue& result);
-/// Whether the low bits of a function depend only on low bits of its operands.
+/// Whether the low bits of a result depend only on low bits of the operands.
 bool is_modular(Function function);
 
 }  // namespace tilesim::isa

@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// The lowest or highest integer of a kind.
+/// The lowest or highest integer of a representation.
 std::int64_t end_of(Held held, bool lowest) {
   if (held == Held::integer) return lowest ? INT32_MIN : INT32_MAX;
   if (held == Held::natural) return lowest ? 0 : UINT32_MAX;
@@ -84,7 +84,7 @@ void NodeWriter::set(int bits) {
   code_.set_vl(elements_, static_cast<unsigned>(bits), lmul_ - part);
 }
 
-/// What is widened twice is loaded where it ends.
+/// Values that are widened twice are loaded directly into `to`.
 void NodeWriter::load(DType dtype, unsigned to, unsigned pointer, unsigned scratch, std::int64_t step) {
   const int width = stored_bits(dtype);
   static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v", "vle64.v"};
@@ -146,7 +146,7 @@ void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, 
   code_.op(stores[std::bit_width(static_cast<unsigned>(width)) - 4], {value, pointer});
 }
 
-/// Equally long for all values: what a scalar is does not change how long its kernel takes.
+/// Always the same instructions, so that the kernel's time does not depend on the scalar's value.
 void NodeWriter::fill(unsigned to, std::uint32_t value) {
   set();
   const std::int64_t low = static_cast<std::int64_t>(std::uint64_t{value} << 52) >> 52;
@@ -219,7 +219,7 @@ void NodeWriter::from_mask(unsigned to) {
   code_.op("vmerge.vim", {to, to, 1});
 }
 
-/// Floats that are not 0 give 1.0.
+/// Nonzero floats give 1.0.
 void NodeWriter::truth(Held held, unsigned to, unsigned x, unsigned scratch) {
   set(bits_of(held));
   if (!is_floating(held)) {
@@ -233,7 +233,7 @@ void NodeWriter::truth(Held held, unsigned to, unsigned x, unsigned scratch) {
   code_.op("vmerge.vvm", {to, to, scratch});
 }
 
-/// The larger or smaller; of floats NaN where one is.
+/// The larger or smaller value; NaN if a float is NaN.
 void NodeWriter::extreme(bool largest, Held held, unsigned to, unsigned x, unsigned y) {
   if (is_floating(held)) return code_.op(largest ? "xf.max" : "xf.min", {to, x, y});
   const std::string sign = has_sign(held) ? ".vv" : "u.vv";
@@ -248,7 +248,7 @@ void NodeWriter::keep_divisors(int bits, unsigned reg) {
 void NodeWriter::refuse_zeros(int bits) {
   set(bits);
   code_.op("vmseq.vi", {0, divisors_[bits == 64 ? 1 : 0], 0});
-  code_.load_constant(t1, 0);  // what a dry run, in which no vector has a value, goes on with
+  code_.load_constant(t1, 0);  // result of vcpop.m in a dry run, where vectors have no values
   code_.op("vcpop.m", {t1, 0});
   code_.op("beq", {t1, zero, 8});
   code_.op("ebreak", std::vector<std::int64_t>{});

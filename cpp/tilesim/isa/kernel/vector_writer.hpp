@@ -12,7 +12,7 @@
 
 namespace tilesim::isa {
 
-/// Element width of a load or store; Unsupported for sub-byte, complex and pattern types.
+/// Element width of a load or store; throws Unsupported for sub-byte, complex and pattern types.
 int stored_bits(DType dtype);
 inline constexpr const char* no_function_kernel = "no vector kernel computes this function";
 [[noreturn]] void no_vector_kernel(const char* what, std::string_view value);
@@ -21,7 +21,7 @@ inline constexpr const char* no_function_kernel = "no vector kernel computes thi
 class NodeWriter {
  public:
   NodeWriter(Code& code, const TypedCompute& typed, std::int64_t elements, int lmul);
-  /// For running sums, with all values in 32 bits or all in 64.
+  /// For kernels with running sums: all values have 32 bits, or all have 64.
   NodeWriter(Code& code, const VectorCompute& compute, std::int64_t elements, int lmul);
   NodeWriter(const NodeWriter&) = delete;
   NodeWriter& operator=(const NodeWriter&) = delete;
@@ -31,7 +31,7 @@ class NodeWriter {
   /// Sets vl for values of this width.
   void set(int bits = 32);
   int widest() const { return typed_.bits(); }
-  /// Whether `load` needs a register besides its result.
+  /// Whether `load` needs a temporary register.
   bool loads_aside(DType dtype) const { return stored_bits(dtype) < 32 || (typed_.real() && dtype == DType::f32); }
   /// Loads in the representation of a node, and advances the pointer by `step` bytes.
   void load(DType dtype, unsigned to, unsigned pointer, unsigned scratch, std::int64_t step = 0);
@@ -39,7 +39,7 @@ class NodeWriter {
   void spread(unsigned to, unsigned from) { code_.op("xl.spread", {to, from}); }
   void keep_zero(unsigned reg);  ///< uses a register of zeros from here on
   void keep_float_zero();        ///< f1: initial value of sums
-  /// to = x + 0: a sum that starts at 0 with x as first term.
+  /// to = x + 0: a sum with initial value 0 and first term x.
   void from_zero(Held held, unsigned to, unsigned x) { set(bits_of(held)), code_.op("vfadd.vf", {to, x, 1}); }
   /// `is_flag`: the value is 0 or 1.
   void store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch, bool is_flag = false);
@@ -47,29 +47,29 @@ class NodeWriter {
   void function(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch);
   /// Whether the node compares two values, so that a select may include the comparison.
   bool compares(const VectorNode& node) const;
-  /// A select whose condition is a comparison, without a register for the condition.
+  /// A select with a comparison as its condition, which then needs no register.
   void select_where(const VectorNode& node, unsigned to, const unsigned* arguments, const VectorNode& comparison,
                     const unsigned* compared);
   /// Whether a node returns its operand unchanged.
   bool changes_nothing(const VectorNode& node) const;
   /// The same for a conversion.
   void conversion(const VectorNode& node, unsigned to, unsigned source, unsigned scratch);
-  /// The same for running sums: without known ranges.
+  /// The same for running sums, which have no known ranges.
   void convert(const VectorNode& node, unsigned to, unsigned source, unsigned scratch);
   void constant(const VectorNode& node, unsigned to);
   void neutral(Combiner combiner, DType dtype, Held held, unsigned to);
   /// The neutral element of this representation.
   void identity(Combiner combiner, Held held, unsigned to);
-  /// A combiner's neutral element of a stored type, in the representation.
+  /// A combiner's neutral element of a stored type, in this representation.
   void bound(Combiner combiner, DType dtype, Held held, unsigned to);
   void combine(Combiner combiner, Held held, unsigned to, unsigned with, unsigned scratch) {
     join(combiner, held, to, to, with, scratch);
   }
   /// to = x combined with y, logically for 0 or 1; `to` may be one of them.
   void join(Combiner combiner, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch);
-  /// to = 1 if x is not 0, else 0; `to` must differ from the others.
+  /// to = 1 if x is not 0, else 0; `to` must differ from the other registers.
   void truth(Held held, unsigned to, unsigned x, unsigned scratch);
-  /// The same with the width of x.
+  /// The same, with a result of x's width.
   void flag(Held held, unsigned to, unsigned x, unsigned scratch) {
     is_floating(held) ? truth(held, to, x, scratch) : (set(bits_of(held)), at_most_one(to, x));
   }
@@ -79,7 +79,7 @@ class NodeWriter {
   bool takes_mask(const VectorNode& node) const;
   /// Whether a divisor of the node may be 0: call `keep_divisors` first.
   bool checks_divisor(const VectorNode& node) const;
-  /// A register of the smallest unsigned divisors so far, of 32 or 64 bits.
+  /// Uses a register for the smallest unsigned divisors so far, of 32 or 64 bits.
   void keep_divisors(int bits, unsigned reg);
   /// Ends the program with `ebreak` if a divisor was 0.
   void refuse_zeros(int bits);
@@ -88,7 +88,7 @@ class NodeWriter {
  private:
   void refuse_unknown() const;
   const NodeValue& value_of(const VectorNode& node) const { return typed_.value_at(static_cast<int>(&node - first_)); }
-  /// Uses a user-defined instruction, if it supports the representation in the registers.
+  /// Writes a user-defined instruction if one supports the representation in registers.
   bool taken(const VectorNode& node, Held in, unsigned to, const unsigned* arguments, unsigned scratch);
   void unary(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned scratch);
   void float_unary(Function function, Held in, unsigned to, unsigned x, unsigned scratch);
@@ -124,11 +124,11 @@ class NodeWriter {
   std::optional<TypedCompute> own_;
   const TypedCompute& typed_;
   const VectorCompute& compute_;
-  const VectorNode* first_;  ///< of those given
+  const VectorNode* first_;  ///< first node of the given compute
   std::int64_t elements_;
   int lmul_;
-  unsigned zero_ = 0;          ///< 0: none
-  unsigned divisors_[2] = {};  ///< of 32 and 64 bits
+  unsigned zero_ = 0;          ///< register; 0: none
+  unsigned divisors_[2] = {};  ///< registers for 32 and 64 bits
   std::string inexact_;
 };
 

@@ -13,7 +13,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Sets registers and the stack as a caller in C would (RISC-V calling convention 1.0, integers only).
+/// Sets registers and stack as a C caller does (RISC-V calling convention 1.0, integers only).
 void pass(Process& process, const std::vector<std::uint64_t>& arguments) {
   constexpr std::size_t in_registers = 8;
   for (std::size_t i = 0; i < std::min(in_registers, arguments.size()); ++i) process.hart.x[10 + i] = arguments[i];
@@ -22,7 +22,7 @@ void pass(Process& process, const std::vector<std::uint64_t>& arguments) {
   if (rest > 0) process.memory.place(process.hart.x[2], arguments.data() + in_registers, 8 * rest);
 }
 
-/// The same numbers for everyone: splitmix64, as in random inputs.
+/// Fills an array with reproducible numbers: splitmix64, as for random inputs.
 void fill(Array& array) {
   std::uint64_t state = 0;
   for (std::int64_t i = 0; i < array.size(); ++i) {
@@ -35,11 +35,11 @@ void fill(Array& array) {
   }
 }
 
-/// Bytes behind a result that a kernel must leave as they are, and what stands there.
+/// Number and value of guard bytes after a result, which a kernel must not change.
 constexpr std::size_t guard_bytes = 256;
 constexpr std::byte guard{0xA5};
 
-/// A kernel that writes on behind its result would change what it does not own.
+/// Throws UserError if a kernel wrote beyond its result.
 void check_guard(Process& process, Address end, const std::string& operation, std::size_t result, std::int64_t bytes) {
   std::array<std::byte, guard_bytes> found{};
   process.memory.read(end, found.data(), found.size());
@@ -62,7 +62,7 @@ std::string types_text(const std::vector<Array>& arrays) {
   return text;
 }
 
-/// Everything that the pipeline of a machine's core is made of.
+/// All settings that determine the pipeline of a machine's core.
 std::string core_text(const Machine& machine) {
   const Json json = machine.to_json();
   return json.at("core").dump();

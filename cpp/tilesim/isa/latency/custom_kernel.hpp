@@ -28,16 +28,16 @@ class CustomKernel : public CustomOperation {
   };
   explicit CustomKernel(Program program) : program_(std::move(program)) {}
 
-  /// Returns the cycles of all work if `timed`, else 0. UserError with symbol and line if the kernel traps.
+  /// Returns the cycles of all work if `timed`, else 0. Throws UserError with symbol and line if the kernel traps.
   std::int64_t run(const Machine& machine, const std::vector<Array>& operands, std::vector<Array>& results,
                    bool timed) const;
-  /// Measured once per core and types, on fixed numbers between -1 and 1 (integers: 0 and 1).
+  /// Measures once per core and types, on fixed numbers between -1 and 1 (integers: 0 and 1).
   std::int64_t cycles(const Machine& machine, const std::vector<Array>& operands,
                       const std::vector<Array>& results) const override;
   std::string queue() const override { return program_.queue; }
 
  protected:
-  /// "symbol, line" of an instruction, as far as known.
+  /// "symbol, line" of an instruction, as far as they are known.
   virtual std::string where(Address pc) const = 0;
 
  private:
@@ -50,7 +50,7 @@ class CustomKernel : public CustomOperation {
 
 /// Executes the operation by its kernel; false if it has none.
 bool run_own(const Machine& machine, const Opaque& opaque);
-/// Whether a kernel gives its time.
+/// Whether a kernel determines the operation's time.
 bool has_kernel(const Opaque& opaque);
 
 }  // namespace tilesim::isa

@@ -15,8 +15,8 @@ constexpr std::uint64_t few_trips = 4;
 
 }  // namespace
 
-/// The trips of one entry into a loop: states of the pipeline, until one comes again; then one period is run from a
-/// copy on, and the rest follows from it.
+/// Trips of one entry into a loop. When a state of the pipeline repeats, one more period is run from a copy, and the
+/// remaining trips are extrapolated.
 struct DryRun::Trips {
   std::vector<std::vector<Ticks>> states;
   std::size_t trip = 0, period = 0, since = 0;

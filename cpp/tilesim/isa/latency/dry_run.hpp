@@ -11,7 +11,7 @@ class DryRun {
  public:
   explicit DryRun(std::shared_ptr<PipelineTable> table, bool every_trip = false);
 
-  /// Continues after previous kernels; returns the number of instructions examined, without skipped ones.
+  /// Continues after previous kernels; returns the number of simulated instructions, without skipped ones.
   std::uint64_t run(const Kernel& kernel);
   const Pipeline& pipeline() const { return pipeline_; }
 

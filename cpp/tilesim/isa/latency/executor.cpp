@@ -101,13 +101,13 @@ void KernelExecutor::product(const Mma& mma) {
   const int kept = kept_operand(machine_.core.array, mma.stationary_a);
   Descriptor d;
   d.stationary_a = mma.stationary_a;
-  if (kept < 0) form_of(machine_, mma, d);  // rejects
+  if (kept < 0) form_of(machine_, mma, d);  // throws
   const ProductLayout layout(mma, kept, core_.array.rows, core_.array.columns);
   d.batch = layout.batch(), d.k_outer = layout.taps(), d.k = layout.depth();
   d.m = kept == 1 ? layout.moving_rows() : layout.across(), d.n = kept == 1 ? layout.across() : layout.moving_rows();
-  if (d.batch * d.m * d.n == 0 || d.k * d.k_outer == 0) return execute(mma);  // nothing streams
+  if (d.batch * d.m * d.n == 0 || d.k * d.k_outer == 0) return execute(mma);  // empty product
   MmaForm form = form_of(machine_, mma, d);
-  form.run = form.moving;  // all of its rows are laid one behind the other
+  form.run = form.moving;  // all rows are contiguous
   const PlacedProduct& placed = kernel_of(form);
   Memory& memory = runner_.scratchpad(static_cast<std::int64_t>(placed.at.sums - scratchpad_base) + placed.bytes.sums);
   const std::vector<std::byte> moving = layout.moving(), held = layout.held();

@@ -10,15 +10,15 @@
 
 namespace tilesim::isa {
 
-/// Executes computes by their kernels in a memory of the hart: lays operands out as kernels need, and copies results
-/// back. A compute without a kernel is executed by its definition, and counted with the reason. Use it in one thread.
+/// Executes computes by their kernels in a hart's memory: arranges operands as kernels need, and copies results back.
+/// Computes without a kernel are executed by their definitions, and counted by reason. Use it in one thread.
 class KernelExecutor final : public TileExecutor {
  public:
   explicit KernelExecutor(const Machine& machine);
   void run(const TileCompute& compute) override;
 
   std::int64_t by_kernel() const { return by_kernel_; }
-  /// Number of such computes by reason.
+  /// Number of computes without a kernel, by reason.
   const std::map<std::string, std::int64_t>& others() const { return others_; }
 
  private:
@@ -28,7 +28,7 @@ class KernelExecutor final : public TileExecutor {
   void indexed(const Indexed& indexed);
   void sort(const tilesim::Sort& sort);
   Stop start_code(const Kernel& kernel, Memory& memory) const;
-  void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError if it does not return
+  void run_code(const Kernel& kernel, Memory& memory) const;  ///< throws InternalError if it does not return
 
   struct PlacedProduct {
     MmaAddresses at;
@@ -38,19 +38,19 @@ class KernelExecutor final : public TileExecutor {
   struct PlacedVector {
     RegisterForm form;
     std::string inexact;
-    std::size_t core = 0, kernel = 0;  ///< index of the core in `narrower_cores`, of its kernel
+    std::size_t core = 0, kernel = 0;  ///< indices of the core in `narrower_cores` and of its kernel
     Address code = 0;                  ///< 0: not written yet
   };
   using ShapedVector = std::vector<PlacedVector>;
-  /// For a compute; or for parts with some of its results, if no kernel computes all.
+  /// Kernels of a compute; or of parts with some of its results, if no kernel computes all.
   struct VectorParts {
     ShapedVector shapes;
-    std::vector<std::vector<std::size_t>> outputs;  ///< results of each part; empty: by shapes
+    std::vector<std::vector<std::size_t>> outputs;  ///< results of each part; empty: one part with all results
   };
   Address placed(const Kernel& kernel);
   std::vector<VectorKernel> kernels_of(const VectorCompute& compute, const VectorAddresses& at, std::size_t core) const;
   VectorParts& parts_of(const VectorCompute& compute);
-  /// Results in the order of their registers.
+  /// Results of one kernel, in register order.
   struct VectorResults {
     VectorCompute compute;
     RegisterForm form;

@@ -10,7 +10,7 @@ void KernelExecutor::permute(const Permute& permute) {
   ScratchImage image({&permute.in, &permute.out}, share_bytes(permute.in, permute.out) ? bytes_aside(permute) : 0);
   const auto kernels = permutes_of_cores(*set_, core_, permute, {image.address(0), image.address(1), image.aside()});
   image.fill();
-  // all are the same; each has its turn
+  // all kernels are equivalent; they are used in turn
   run_code(kernels[static_cast<std::size_t>(by_kernel_) % kernels.size()], image.memory());
   image.take(1);
 }
@@ -21,7 +21,7 @@ void KernelExecutor::indexed(const Indexed& indexed) {
   image.fill();
   const Kernel& kernel = kernels[static_cast<std::size_t>(by_kernel_) % kernels.size()];
   const Stop stop = start_code(kernel, image.memory());
-  if (stop.kind == Stop::trapped && stop.trap.cause == Cause::breakpoint) return execute(indexed);  // says which index
+  if (stop.kind == Stop::trapped && stop.trap.cause == Cause::breakpoint) return execute(indexed);  // names the index
   if (stop.kind != Stop::returned)
     throw InternalError("a kernel ended with: " + std::string(cause_text(stop.trap.cause)) + " " + stop.trap.text);
   image.take(2);

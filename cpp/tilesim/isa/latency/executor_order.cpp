@@ -1,4 +1,4 @@
-// Executes sorts by their kernels: keys into register order, results back.
+// Executes sorts by their kernels: copies keys to register order and results back.
 #include <cstring>
 
 #include "tilesim/base/error.hpp"
@@ -18,8 +18,8 @@ std::vector<std::int64_t> row_offsets(const TileView& view) {
   return all;
 }
 
-/// Calls `visit(where the view has it, which slot)` for the first `count` elements of each row, which lie in parts of
-/// `length` in registers of which a row block has `registers`.
+/// Calls `visit(byte offset in the view, byte offset in the buffer)` for each key. Rows are split into parts of
+/// `length` keys; a block of rows uses `registers` registers.
 template <class Visit>
 void each_key(const TileView& view, const SortPlan& plan, std::int64_t length, std::int64_t registers, Visit visit) {
   const std::int64_t count = view.dims.back().extent, step = view.dims.back().stride;
@@ -49,7 +49,7 @@ void KernelExecutor::sort(const tilesim::Sort& sort) {
     return here;
   };
   const std::vector<SortPlan> plans = plans_of(core_, sort);
-  // all sort alike; each has its turn
+  // all plans are equivalent; they are used in turn
   const SortPlan plan = plans[static_cast<std::size_t>(by_kernel_) % plans.size()];
   const std::int64_t filled = plan.row_blocks * plan.filled * plan.elements(),
                      stored = plan.row_blocks * plan.stored() * plan.elements();

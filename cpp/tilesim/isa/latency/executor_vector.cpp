@@ -1,4 +1,4 @@
-// Executes vector computes by their kernels: operands into register order, results back.
+// Executes vector computes by their kernels: copies operands to register order and results back.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,13 +15,13 @@ namespace {
 
 using Form = RegisterForm;
 
-/// The dim that lies along the lanes.
+/// The dim on the lanes.
 int lane_dim(const VectorCompute& compute) {
   return compute.lane >= 0 ? compute.lane : static_cast<int>(compute.extents.size()) - 1;
 }
 
-/// Calls `visit(index, place, count)` for all points of the iteration space, so many neighbours along the lanes at
-/// once: they are as far apart in a register.
+/// Calls `visit(index, position, count)` for all points of the iteration space, in runs of `count` points along the
+/// lanes of one register.
 template <class Visit>
 void each_run(const VectorCompute& compute, const Form& form, Visit visit) {
   const std::vector<std::int64_t>& extents = compute.extents;
@@ -46,7 +46,7 @@ void each_run(const VectorCompute& compute, const Form& form, Visit visit) {
   }
 }
 
-/// Copies elements of so many bytes; steps in elements.
+/// Copies `count` elements of `bytes` bytes; steps are in elements.
 void copy_run(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step, std::int64_t count,
               std::int64_t bytes) {
   if (to_step == 1 && from_step == 1) {
@@ -66,12 +66,12 @@ void copy_run(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
     std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, static_cast<std::size_t>(bytes));
 }
 
-/// Along the lanes.
+/// Stride of a view along the lanes.
 std::int64_t lane_stride(const VectorCompute& compute, const TileView& view) {
   return view.dims.empty() ? 0 : view.dims[static_cast<std::size_t>(lane_dim(compute))].stride;
 }
 
-/// From an element to its neighbour along the lanes, in a register.
+/// Distance in a register of adjacent elements along the lanes.
 std::int64_t slot_step(Form::Reach reach) { return reach == Form::Reach::by_row ? 0 : 1; }
 
 std::int64_t offset_in(const TileView& view, const std::vector<std::int64_t>& index) {
@@ -86,7 +86,7 @@ std::int64_t slots_of(const Form& form, Form::Reach reach) {
   return groups * (steps ? form.steps : 1) * form.elements();
 }
 
-/// Where a point's operand stands, in elements.
+/// Position of a point's operand in its buffer, in elements.
 std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::ElementPosition& at) {
   const std::int64_t within = at.row * form.lanes + at.lane;
   switch (reach) {
@@ -104,7 +104,7 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::ElementPos
   return 0;
 }
 
-/// Whether it divides, or takes an instruction of the user's.
+/// Whether the compute divides or uses a user-defined instruction.
 bool asks_for_elements(const InstructionSet& set, const VectorCompute& compute) {
   return std::ranges::any_of(compute.nodes, [&](const VectorNode& node) {
     return node.op == VectorNode::Op::function &&
@@ -112,8 +112,8 @@ bool asks_for_elements(const InstructionSet& set, const VectorCompute& compute) 
   });
 }
 
-/// An operand as the kernel reads it; what repeats stands in every place of its registers. Places without an element
-/// hold 0, or as `filled` the first one: what a kernel rejects and what semantics see is an element's.
+/// Copies an operand to register order; repeated elements are stored at every position. Positions without elements are
+/// 0, or with `filled` the first element: kernels and definitions may reject other values.
 std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view, Form::Reach reach,
                                 bool filled) {
   const std::int64_t bytes = host_bytes(view.dtype), stride = lane_stride(compute, view), step = slot_step(reach);
@@ -131,7 +131,7 @@ Form::Reach reach_of(const VectorOutput& output) {
   return output.reduce.empty() ? Form::Reach::each : Form::Reach::by_group;
 }
 
-/// Numbers of a dim's places.
+/// The index along the node's dim at each position.
 std::vector<std::int32_t> counted(const VectorCompute& compute, const Form& form, const VectorNode& node) {
   std::vector<std::int32_t> counts(static_cast<std::size_t>(slots_of(form, Form::Reach::each)));
   each_run(compute, form, [&](const auto& index, const Form::ElementPosition& where, std::int64_t count) {
@@ -143,10 +143,10 @@ std::vector<std::int32_t> counted(const VectorCompute& compute, const Form& form
   return counts;
 }
 
-/// Bits of the places that have an element, from the first step on in which some have none.
+/// One bit per position: whether it has an element. Starts at the first step in which some position has none.
 std::vector<std::uint8_t> bits_of_places(const VectorCompute& compute, const Form& form) {
   std::vector<std::uint8_t> valid(static_cast<std::size_t>(ceil_div(slots_of(form, Form::Reach::each), 8)));
-  // but for running sums all groups have the same
+  // without running sums all groups are equal
   const Form::Reach by = form.scanned() ? Form::Reach::each : Form::Reach::by_step;
   each_run(compute, form, [&](const auto&, Form::ElementPosition where, std::int64_t count) {
     if (where.step < form.ragged_from) return;
@@ -158,7 +158,7 @@ std::vector<std::uint8_t> bits_of_places(const VectorCompute& compute, const For
   return valid;
 }
 
-/// The same of a register, where rows of lanes end early.
+/// One bit per lane of a register: whether it has an element, if rows of lanes end early.
 std::vector<std::uint8_t> bits_of_lanes(const Form& form) {
   std::vector<std::uint8_t> there(static_cast<std::size_t>(ceil_div(form.elements(), 8)));
   for (std::int64_t i = 0; i < form.elements(); ++i)
@@ -166,7 +166,7 @@ std::vector<std::uint8_t> bits_of_lanes(const Form& form) {
   return there;
 }
 
-/// Results to where their views have them.
+/// Copies results back to their views.
 void give_back(const VectorCompute& compute, const Form& form, const VectorOutput& output,
                const std::vector<std::byte>& results) {
   const std::int64_t bytes = host_bytes(output.view.dtype), stride = lane_stride(compute, output.view);
@@ -208,13 +208,13 @@ VectorAddresses KernelExecutor::lay_out(const VectorCompute& compute, const Regi
   return at;
 }
 
-/// Results of all parts; false: an operand has no meaning.
+/// Collects the results of all parts; false: an operand is invalid.
 bool KernelExecutor::collect(const VectorCompute& compute, std::vector<VectorResults>& results) {
   VectorParts& parts = parts_of(compute);
   for (const std::vector<std::size_t>& outputs : parts.outputs)
     if (!collect(with_outputs(compute, outputs), results)) return false;
   if (!parts.outputs.empty()) return true;
-  // all shapes are the same; each has its turn
+  // all shapes are equivalent; they are used in turn
   PlacedVector& shape = parts.shapes[static_cast<std::size_t>(by_kernel_) % parts.shapes.size()];
   if (!shape.inexact.empty()) throw Unsupported({shape.inexact, {}, {}, {}, {}});
   const VectorAddresses at = lay_out(compute, shape.form);
@@ -231,25 +231,25 @@ bool KernelExecutor::collect(const VectorCompute& compute, std::vector<VectorRes
   return true;
 }
 
-/// All operands are read before any result is written.
+/// Reads all operands before it writes any result.
 void KernelExecutor::vector(const VectorCompute& compute) {
   for (const std::int64_t extent : compute.extents)
     if (extent <= 0) return execute(compute);
   std::vector<VectorResults> results;
-  if (!collect(compute, results)) return execute(compute);  // says which operand
+  if (!collect(compute, results)) return execute(compute);  // names the invalid operand
   for (const VectorResults& part : results)
     for (std::size_t o = 0; o < part.bytes.size(); ++o)
       give_back(part.compute, part.form, part.compute.outputs[o], part.bytes[o]);
 }
 
-/// All shapes of a compute's kernel; each is written when its turn comes. Values of scalars stand in the code.
+/// All kernels of a compute; the code of each is written at its first use, with the values of scalars.
 KernelExecutor::VectorParts& KernelExecutor::parts_of(const VectorCompute& compute) {
   std::vector<std::uint64_t> key{signature_of(compute)};
   for (const VectorNode& node : compute.nodes)
     if (node.op == VectorNode::Op::scalar) key.push_back(std::bit_cast<std::uint64_t>(node.number));
   VectorParts& parts = vectors_[key];
   if (!parts.shapes.empty() || !parts.outputs.empty()) return parts;
-  // the form decides the sizes, so it is found with addresses that do not matter
+  // sizes depend on the form only, so any addresses will do
   VectorAddresses at;
   at.inputs.resize(compute.inputs.size()), at.outputs.resize(compute.outputs.size());
   at.counts.resize(compute.nodes.size());

@@ -39,7 +39,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// What stands behind each label; each field once, words of `more` once, nothing else.
+/// The text after each label. Each field must occur once, and words of `more` at most once.
 template <std::size_t count>
 std::map<std::string_view, std::string> fields_of(const std::vector<std::string>& words, std::size_t first,
                                                   const std::array<Field, count>& fields, std::string_view form,
@@ -48,7 +48,7 @@ std::map<std::string_view, std::string> fields_of(const std::vector<std::string>
   std::vector<std::string> seen;
   for (std::size_t i = first; i < words.size(); ++i) {
     const std::string& word = words[i];
-    const bool hash = word[0] == 'g' && word.size() > 1;  // hexadecimal
+    const bool hash = word[0] == 'g' && word.size() > 1;  // hexadecimal hash
     const std::string label = hash ? "g" : word.substr(0, std::min(word.find_first_of("0123456789-+,."), word.size()));
     const auto twice = [&] { return std::find(seen.begin(), seen.end(), label) != seen.end(); };
     const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& one) { return one.label == label; });
@@ -140,7 +140,7 @@ KernelText permute_text(const std::vector<std::string>& words) {
   throw UserError({"operands of a kernel are too large", {}, text, "2^28 elements", {}});
 }
 
-constexpr double most_elements_of_operand = 1 << 28;  // more is not a tile
+constexpr double most_elements_of_operand = 1 << 28;  // limit on the size of a tile
 
 /// Bytes from a view's first element to the end of its last.
 std::int64_t bytes_of_view(const TileView& view, const std::string& text) {

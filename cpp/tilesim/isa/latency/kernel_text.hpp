@@ -1,4 +1,4 @@
-// Tile computes that a text describes completely, so that their kernels can be requested by name.
+// Tile computes that a text describes completely, so that users can request their kernels by name.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace tilesim::isa {
 /// e64,32 i32,1 o1,64": extents, and strides of input and output in elements.
 struct KernelText {
   Descriptor descriptor;
-  TileCompute compute;  ///< with contiguous operands, of which only extents are known
+  TileCompute compute;  ///< operands are contiguous; only extents are known
 };
 
-/// UserError naming a missing, repeated or invalid field; Unsupported for other computes.
+/// Throws UserError naming a missing, repeated or invalid field; Unsupported for other computes.
 KernelText kernel_text(const std::string& text);
 
 /// A kernel, and the operands at the addresses for which it was built.
@@ -28,7 +28,7 @@ struct NamedKernel {
   std::vector<Operand> operands;
 };
 
-/// The kernel of a text on a machine's core, the fastest of several; operands at `places` in order, at most three.
+/// The fastest kernel for a text on a machine's core; operands are at `places`, in order, at most three.
 NamedKernel named_kernel(const Machine& machine, const std::string& text, const std::vector<Address>& places);
 
 }  // namespace tilesim::isa

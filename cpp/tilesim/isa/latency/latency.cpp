@@ -18,8 +18,8 @@ namespace {
 
 std::int64_t cycles_up(Ticks t) { return (t + cycle - 1) / cycle; }
 
-/// Rows of the moving operand that lie one behind the other: as many as follow each other in equal steps. They pass in
-/// any order; where windows step over columns DMA lays those apart.
+/// Number of contiguous rows of the moving operand: rows at equal distances. Rows may pass in any order; DMA separates
+/// them where windows step over columns.
 std::int64_t run_of(std::vector<ViewDim> rows) {
   std::erase_if(rows, [](const ViewDim& dim) { return dim.extent == 1; });
   std::ranges::sort(rows, {}, [](const ViewDim& dim) { return std::abs(dim.stride); });
@@ -74,7 +74,7 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
     throw Unsupported({"kernels of products sum in 32 bits", {}, std::string(name(mma.c.dtype)), "f32, i32", {}});
   form.run = kept == 1 ? run_of(part(mma.a.dims, mma.batch_dims, mma.m_dims))
                        : run_of(part(mma.b.dims, mma.batch_dims + mma.k_dims, mma.n_dims));
-  // rows that fill up registers stand behind the last
+  // rows that fill up registers follow the last row
   if (form.run > 1 && form.moving % form.run != 0) form.run = form.moving;
   return form;
 }
@@ -96,7 +96,7 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     return vector(std::get<VectorCompute>(compute), descriptor);
   }
   if (descriptor.kind == ComputeKind::opaque) {
-    // declared: what the kernel took on an idle core
+    // declared cycles: the kernel's time on an idle core
     const TileCompute compute = source.compute();
     if (has_kernel(std::get<Opaque>(compute)))
       return {descriptor.duration, descriptor.duration, descriptor.duration,
@@ -121,7 +121,7 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
 }
 
-/// The best kernel; where none makes all results, those of parts of them, one behind the other.
+/// The fastest kernel; if no kernel computes all results, the kernels of parts of them in sequence.
 Kernel InstructionLatency::best_vector(const VectorCompute& compute) const {
   VectorAddresses at;
   auto next = [place = Address{1} << 24]() mutable { return place += Address{1} << 24; };
@@ -174,7 +174,7 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   const ArrayClock& array = first.pipeline().arrays()[0];
   const std::int64_t alone = first.pipeline().drain(), streamed = cycles_up(array.free());
   const TileLatency closed = array_latency(machine_, d, history);
-  // when rows have left the array and, had no port been late, their sums would be stored behind them
+  // when all rows have left the array, if no port were late and sums were stored at once
   const std::int64_t over = std::clamp(alone - (closed.done - closed.busy), std::min(alone, streamed), alone);
   TileLatency latency;
   latency.limit = busiest(first.pipeline()), latency.why = reason_of(first.pipeline(), {}, alone);
@@ -182,7 +182,7 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   const std::int64_t last_set = form.resident ? 0 : cycles_up(array.swapped());
   std::int64_t consumed = std::max<std::int64_t>(0, streamed - last_set);
   if (history.pipelined) {
-    // one right behind another, in one schedule that has come to its pace: what more of the work adds
+    // a second product directly afterwards, in a joint steady schedule: time per additional work
     latency.busy = std::max<std::int64_t>(1, (drained(16) - drained(8)) / 8);
     latency.done = latency.busy + (alone - over);
   }

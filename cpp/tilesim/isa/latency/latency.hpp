@@ -1,4 +1,4 @@
-// Latencies of tile computes, measured by their kernels on a core of the machine.
+// Latencies of tile computes, measured by running their kernels on a core of the machine.
 #pragma once
 
 #include <memory>
@@ -13,24 +13,24 @@
 
 namespace tilesim::isa {
 
-/// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
+/// Version of the kernel generator and of the pipeline model: part of the store's key.
 inline constexpr int generator_version = 6;
 
 /// Addresses of a product's operands for timing: separate, each loadable by one instruction.
 inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};
 
-/// The array's part of a product. Unsupported if no kernel can compute it.
+/// The array's form of a product. Throws Unsupported if no kernel can compute it.
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
 
-/// The unit with most of a kernel's time; the front end only if it was hardly ever free.
+/// The unit that is busy longest during a kernel; the front end only if it is hardly ever free.
 const char* busiest(const Pipeline& pipeline);
 
-/// The cause of the time of a kernel's busiest unit, besides its work; `before`: states of the units at `cycles` before
-/// the end.
+/// The reason for a kernel's time, besides the work of its busiest unit; `before`: states of the units at `cycles`
+/// before the end.
 const char* reason_of(const Pipeline& pipeline, const std::vector<UnitTimes>& before, std::int64_t cycles);
 
-/// Latency of a kernel on an otherwise idle core: `done` is its time alone, `busy` the time that a second one right
-/// after it adds. Unsupported for a compute without a kernel.
+/// Latency of a kernel on an otherwise idle core: `done` is its time, `busy` the time that an immediately following
+/// second one adds. Throws Unsupported for a compute without a kernel.
 class InstructionLatency final : public LatencyModel {
  public:
   explicit InstructionLatency(const Machine& machine);
@@ -40,7 +40,7 @@ class InstructionLatency final : public LatencyModel {
 
   const CoreTiming& core() const { return table_->core; }
   const std::shared_ptr<PipelineTable>& table() const { return table_; }
-  /// The kernel of the last latency; empty for a product or a compute with declared cycles.
+  /// The kernel of the last latency; empty for a product, or a compute with declared cycles.
   const Kernel& taken() const { return taken_; }
   /// Simulates every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }

@@ -1,4 +1,4 @@
-// Latencies of permutes, gathers and scatters: the best of their kernels.
+// Latencies of permutes, gathers and scatters: their fastest kernel.
 #include <algorithm>
 
 #include "tilesim/isa/latency/dry_run.hpp"
@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Where a view lies, or a separate place where that is not known.
+/// Address of a view, or `own` if it has none.
 Address place_of(const TileView& view, Address own) {
   if (view.address < 0) return own;
   return (view.memory == TileMemory::accumulator ? accumulator_base : scratchpad_base) +
@@ -27,7 +27,7 @@ TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
     const std::int64_t done = run.pipeline().drain();
     const char* const limit = busiest(run.pipeline());
     const std::vector<UnitTimes> alone = run.pipeline().units();
-    // a second one right behind
+    // the same kernel directly afterwards
     run.run(kernel);
     const std::int64_t more = run.pipeline().drain() - done;
     const std::int64_t busy = std::clamp<std::int64_t>(more, 1, std::max<std::int64_t>(1, done));

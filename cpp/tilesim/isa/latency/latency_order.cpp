@@ -13,7 +13,7 @@ TileLatency InstructionLatency::sort(const tilesim::Sort& compute) const {
   std::vector<Kernel> all;
   for (SortKernel& one : sort_kernels(*table_->set, core(), compute, at)) all.push_back(std::move(one.kernel));
   TileLatency latency = best(all);
-  // no place is known before all keys were compared: results come with the last registers
+  // all keys must be compared before any position is known: results come last
   latency.first = latency.done;
   return latency;
 }

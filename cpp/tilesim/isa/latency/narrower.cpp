@@ -9,10 +9,10 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::int64_t few = 8;        // registers
-constexpr Ticks slowest = 16 * cycle;  // of a register through a unit
+constexpr std::int64_t few = 8;        // limit on registers of a compute
+constexpr Ticks slowest = 16 * cycle;  // limit on the time of a register in a unit
 
-constexpr std::int64_t least_bits = 1024;  // of registers that only move
+constexpr std::int64_t least_bits = 1024;  // minimum length of registers for movement
 
 std::int64_t bits_of(const TileView& view) {
   std::int64_t all = bits(view.dtype);
@@ -32,7 +32,7 @@ std::vector<Kernel> of_cores(const CoreTiming& core, std::int64_t bits, Make mak
 
 Ticks& passing_of(CoreTiming& core, std::size_t timing_class) { return core.classes[timing_class].passing; }
 
-/// Cycles of a whole register.
+/// Ticks of the slowest unit for one register.
 Ticks slowest_pass(const CoreTiming& core) {
   Ticks most = 0;
   for (const ClassTiming& one : core.classes) most = std::max(most, one.passing * core.vlen / 8 / 1024);

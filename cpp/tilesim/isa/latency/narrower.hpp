@@ -9,16 +9,16 @@
 
 namespace tilesim::isa {
 
-/// A core, and variants with registers of half the length repeatedly, while `bits` need few registers and these hold
+/// A core, and variants with repeatedly halved register lengths, as long as `bits` need few registers and these hold
 /// `least` bits: vl excludes the rest of a register.
 std::vector<CoreTiming> shorter_cores(const CoreTiming& core, std::int64_t bits, std::int64_t least);
 
-/// A core, and variants with half of its arithmetic pipes, load ports or store ports, down to one of each. If few
+/// A core, and variants with half the arithmetic pipes, load ports or store ports, down to one of each. If few
 /// registers suffice, each also with shorter registers that hold a row of lanes, and the core with cross-lane units and
-/// ports of half the rate: their schedules are sometimes better.
+/// ports of half the rate. Schedules for such variants are sometimes faster.
 std::vector<CoreTiming> narrower_cores(const CoreTiming& core, const VectorCompute& compute, std::int64_t lanes);
 
-/// Kernels for one of them; empty if a narrower core has none, Unsupported if the core itself has none.
+/// Kernels for one of the variants; empty if a narrower core has none. Throws Unsupported if the core itself has none.
 std::vector<VectorKernel> kernels_of_core(const InstructionSet& set, const std::vector<CoreTiming>& cores,
                                           std::size_t number, const VectorCompute& compute, std::int64_t lanes,
                                           const VectorAddresses& at);

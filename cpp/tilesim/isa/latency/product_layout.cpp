@@ -19,7 +19,7 @@ void gather(std::byte* to, const std::byte* from, const std::int64_t* offsets, s
                 from + offsets[i] * static_cast<std::int64_t>(sizeof(Bits)), sizeof(Bits));
 }
 
-/// The elements at `count` offsets from `from`, one behind the other.
+/// Copies the elements at `count` offsets from `from` to a contiguous buffer.
 void take_row(std::byte* to, const std::byte* from, const std::int64_t* offsets, std::int64_t count, bool together,
               std::int64_t bytes) {
   if (count <= 0) return;
@@ -53,7 +53,7 @@ ProductLayout::ProductLayout(const Mma& mma, int kept, std::int64_t rows, std::i
       array_columns_(columns) {
   const int packed = std::clamp(mma.packed, 1, std::max(1, mma.k_dims));
   const auto parts = [&](const TileView& view, bool first) {
-    const int own = first ? mma.m_dims : mma.n_dims;  // of `a`: batch, m, k; of `b`: batch, k, n
+    const int own = first ? mma.m_dims : mma.n_dims;  // dims of `a`: batch, m, k; of `b`: batch, k, n
     const int at = mma.batch_dims + (first ? 0 : mma.k_dims), k = mma.batch_dims + (first ? own : 0);
     return OperandOffsets{offsets_of(view, 0, mma.batch_dims), offsets_of(view, at, own),
                           offsets_of(view, k, mma.k_dims - packed), offsets_of(view, k + mma.k_dims - packed, packed)};
@@ -65,7 +65,7 @@ ProductLayout::ProductLayout(const Mma& mma, int kept, std::int64_t rows, std::i
   sum_rows_ = kept == 1 ? std::move(m) : std::move(n), sum_columns_ = kept == 1 ? std::move(n) : std::move(m);
 }
 
-/// [batch][taps][blocks of depth][rows][array rows]
+/// The moving operand as [batch][taps][blocks of depth][rows][array rows].
 std::vector<std::byte> ProductLayout::moving() const {
   const std::int64_t bytes = host_bytes(moving_view_.dtype), width = array_rows_, deep = depth();
   std::vector<std::byte> to(size_of(batch() * taps() * ceil_div(deep, width) * width * moving_rows(), bytes));
@@ -81,7 +81,7 @@ std::vector<std::byte> ProductLayout::moving() const {
   return to;
 }
 
-/// [batch][blocks across][taps][blocks of depth][array rows][array columns]
+/// The kept operand as [batch][blocks across][taps][blocks of depth][array rows][array columns].
 std::vector<std::byte> ProductLayout::held() const {
   const std::int64_t bytes = host_bytes(held_view_.dtype), wide = across(), deep = depth();
   const std::int64_t down = ceil_div(deep, array_rows_) * array_rows_, width = array_columns_;
@@ -100,7 +100,7 @@ std::vector<std::byte> ProductLayout::held() const {
   return to;
 }
 
-/// Calls `move(view's row, offsets in it, count, place in [batch][blocks across][rows][array columns])`.
+/// Calls `move(row of the view, offsets in it, count, position in [batch][blocks across][rows][array columns])`.
 template <class Move>
 void ProductLayout::each_row_of_sums(Move move) const {
   const std::int64_t wide = count(sum_columns_), width = array_columns_;

@@ -1,4 +1,4 @@
-// Converts operands of products between tile views and the layout that arrays take (mma_kernel.hpp).
+// Converts operands of products between tile views and the array's layout (mma_kernel.hpp).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class ProductLayout {
 
   std::vector<std::byte> moving() const;
   std::vector<std::byte> held() const;
-  /// Sums of the view; zeros if it has none.
+  /// Sums from the view; zeros if it has no data.
   std::vector<std::uint32_t> sums() const;
   void give_back(const std::vector<std::uint32_t>& sums) const;
 

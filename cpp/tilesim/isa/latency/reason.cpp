@@ -10,14 +10,14 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Pipes of one kind together.
+/// States of all pipes of one kind.
 struct KindTimes {
   std::string name;
   std::int64_t pipes = 0;
   StateTimes in{};
 
   Ticks busy() const { return in[static_cast<std::size_t>(State::busy)] / pipes; }
-  State waits() const {  ///< most, beside its work
+  State waits() const {  ///< the most frequent state except busy
     std::size_t most = static_cast<std::size_t>(State::starved);
     for (std::size_t state = 0; state < states; ++state)
       if (state != static_cast<std::size_t>(State::busy) && in[state] > in[most]) most = state;
@@ -53,13 +53,13 @@ std::vector<KindTimes> kinds_of(const std::vector<UnitTimes>& now, const std::ve
   return kinds;
 }
 
-/// Tens of a hundred, so that there are few texts.
+/// A share as a multiple of 10 %, so that few texts occur.
 std::string tens(Ticks part, std::int64_t cycles) {
   const Ticks all = std::max<Ticks>(1, cycles * cycle);
   return std::to_string(std::clamp<Ticks>((20 * part + all) / (2 * all), 0, 10) * 10) + " %";
 }
 
-/// Texts stay where they are.
+/// Stores a text permanently.
 const char* kept(const std::string& text) {
   static std::mutex one_at_a_time;
   static std::set<std::string> all;
@@ -75,9 +75,9 @@ const char* reason_of(const Pipeline& pipeline, const std::vector<UnitTimes>& be
   const KindTimes& most = *std::max_element(kinds.begin() + 1, kinds.end(),
                                             [](const auto& a, const auto& b) { return a.busy() < b.busy(); });
   std::string text = most.name + " works " + tens(most.busy(), cycles) + " of the time";
-  if (most.waited() * 20 > cycles * cycle) {  // a twentieth
+  if (most.waited() * 20 > cycles * cycle) {  // more than 5 %
     text += ", else " + std::string(said(most.waits()));
-    if (most.waits() == State::starved)  // by whom
+    if (most.waits() == State::starved)  // with the state of the front end
       text += front.busy() > front.waited() ? ": the front end issues " + tens(front.busy(), cycles)
                                             : std::string(": the front end waits for ") + state_name(front.waits());
   }

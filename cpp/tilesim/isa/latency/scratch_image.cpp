@@ -17,7 +17,7 @@ constexpr std::int64_t granule = 4096;
 Address floor_page(Address a) { return a & ~static_cast<Address>(granule - 1); }
 Address ceil_page(Address a) { return floor_page(a + static_cast<Address>(granule - 1)); }
 
-/// Two of 4 bits in a byte, the first in the low half.
+/// Packs 4-bit elements, the first of two in the low half of a byte.
 void pack_halves(const std::byte* from, std::int64_t count, std::vector<std::uint8_t>& to) {
   for (std::int64_t i = 0; i < count; ++i) {
     const auto half = static_cast<std::uint8_t>(static_cast<std::uint8_t>(from[i]) & 15U);
@@ -56,7 +56,7 @@ ScratchImage::ScratchImage(const std::vector<const TileView*>& views, std::int64
   }
   for (std::size_t i = 0; i < views_.size(); ++i) {
     if (views_[i]->address < 0) {
-      // at any place of a page, as elsewhere
+      // any page-aligned address
       first_[i] = 0;
       first_[i] = ceil_page(next) - begin(i);
       next = end_of(i);

@@ -10,19 +10,19 @@ namespace tilesim::isa {
 
 class ScratchImage {
  public:
-  /// Views without an address, and the `aside` bytes, are placed after all others.
+  /// Views without an address, and the `aside` bytes, follow all others.
   ScratchImage(const std::vector<const TileView*>& views, std::int64_t aside);
 
   Memory& memory() { return memory_; }
-  Address address(std::size_t view) const { return first_[view]; }  ///< of its first element
+  Address address(std::size_t view) const { return first_[view]; }  ///< address of its first element
   Address aside() const { return aside_; }
-  /// Copies the views' data; the first view counts for shared bytes.
+  /// Copies the views' data to the memory; if bytes are shared, the first view counts.
   void fill();
-  /// Copies to the data of one view, element by element.
+  /// Copies the memory back to one view, element by element.
   void take(std::size_t view);
 
  private:
-  struct Reach { std::int64_t low = 0, count = 0; };  ///< elements from the first in memory on
+  struct Reach { std::int64_t low = 0, count = 0; };  ///< range of elements relative to the first one
   static Reach reach_of(const TileView& view);
   Address begin(std::size_t view) const;
 

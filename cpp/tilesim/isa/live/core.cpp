@@ -16,13 +16,13 @@ std::int64_t LiveCore::next() const {
   return first == Sequencer::never ? -1 : first / cycle;
 }
 
-/// Whose next instruction issues first goes on until another's comes before it; of equals the lower number is first.
+/// Advances the sequencer with the earliest next instruction until another is earlier; ties: the lower number.
 void LiveCore::advance(std::int64_t until, std::vector<LiveEvent>& events) {
   Ticks limit = until < Sequencer::never / cycle ? until * cycle : Sequencer::never;
   std::size_t told = events.size();
   for (;;) {
     Sequencer* best = nullptr;
-    for (const auto& [number, one] : sequencers_)  // by number
+    for (const auto& [number, one] : sequencers_)  // in order of number
       if (one->next() < limit && (best == nullptr || one->next() < best->next())) best = one.get();
     if (best == nullptr) return;
     Ticks other = limit;

@@ -9,16 +9,16 @@
 
 namespace tilesim::isa {
 
-/// A core at instruction level. Times are its cycles; before an offer or start, all earlier issues must be done.
+/// A core at instruction level. Times are its cycles; all earlier issues must precede an offer or start.
 class LiveCore {
  public:
   explicit LiveCore(std::shared_ptr<PipelineTable> table) : table_(std::move(table)), units_(table_->core) {}
   LiveCore(const LiveCore&) = delete;
   LiveCore& operator=(const LiveCore&) = delete;
 
-  /// Created at the first call; the order of creation has no effect.
+  /// Creates the sequencer at the first call; the order of creation has no effect.
   Sequencer& sequencer(int number);
-  /// Cycle of the next instruction to issue; below zero: none.
+  /// Cycle of the next instruction to issue; negative: none.
   std::int64_t next() const;
   /// Issues all instructions before `until`, but none after the first cycle with an event.
   void advance(std::int64_t until, std::vector<LiveEvent>& events);

@@ -9,7 +9,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// From here on no loop comes back to what lies before `place`.
+/// The first instruction at or after `place` to which no loop returns from behind.
 std::size_t behind_loops(const Kernel& kernel, std::size_t place) {
   std::size_t found = place;
   for (const KernelLoop& loop : kernel.loops)
@@ -32,7 +32,7 @@ LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool pro
     if (info.timing == "array-pop") roles[i] |= takes;
     if (vector && info.is(is_store)) roles[i] |= stores;
     if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) roles[i] |= carried;
-    // sums that a product adds to are not an operand: they stay until they are committed
+    // sums to which a product adds are not operands: they stay until the commit
     if (!vector || !info.is(is_load) || (product && op.rs1 != a0 && op.rs1 != a1)) continue;
     roles[i] |= reads, last = i + 1;
   }
@@ -43,7 +43,7 @@ LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool pro
 void LiveKernel::find_end(const Kernel& kernel) {
   drains = pushed = ops.size();
   const auto is = [&](std::size_t i, Role part) { return (roles[i] & part) != 0; };
-  std::size_t first = 0, last_set = 0, last = 0, end = 0;  // places behind
+  std::size_t first = 0, last_set = 0, last = 0, end = 0;  // indices of the following instructions
   for (std::size_t i = ops.size(); i-- > 0;)
     if (is(i, pushes)) first = i + 1, last = std::max(last, i + 1);
   if (last == 0) return;
@@ -74,7 +74,7 @@ std::int64_t LiveKernels::sets_of(const Descriptor& d, const ComputeSource& sour
   return place->second;
 }
 
-/// What has several takes the one that is best alone.
+/// Picks the kernel that is fastest standalone, if a compute has several.
 Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, unsigned array, bool resident) {
   if (d.kind != ComputeKind::mma) {
     alone_.latency(d, {}, source);

@@ -18,10 +18,10 @@ struct LiveKernel {
     carried = 1,  ///< a scalar instruction to execute
     reads = 2,    ///< an operand may be released
     pushes = 4,   ///< pushes rows into an array
-    takes = 8,    ///< takes results of an array; a `stores` follows
+    takes = 8,    ///< takes results of an array; an instruction with role `stores` follows
     stores = 16,
     weights = 32,
-    completes = 64,  ///< the first set of weights: the next push starts using it
+    completes = 64,  ///< last load of the first weight set: the next push uses the set
     targets = 128,   ///< sets where an array adds later pushes
   };
   LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product);
@@ -30,21 +30,21 @@ struct LiveKernel {
   std::vector<Op> ops;
   std::vector<std::uint8_t> roles;  ///< roles of each instruction
   std::size_t consumed = 0;         ///< no instruction from here on reads operands
-  std::size_t drains = 0;           ///< no instruction from here on loads weights, and the next kernel may start
+  std::size_t drains = 0;           ///< no instruction from here on loads weights: the next kernel may start
   std::size_t pushed = 0;           ///< instructions from here on only take results of an array
   std::uint8_t step = stores;       ///< last role of its steps
 };
 
-/// Kernels of a core's computes, created at the first use. Use it in one thread.
+/// Kernels of a core's computes, built at their first use. Use it in one thread.
 class LiveKernels {
  public:
   explicit LiveKernels(const Machine& machine);
 
   const std::shared_ptr<PipelineTable>& table() const { return alone_.table(); }
   const Machine& machine() const { return machine_; }
-  /// Number of weight sets that a product loads; 0: no kernel can compute it.
+  /// Number of weight sets that a product loads; 0: no kernel computes it.
   std::int64_t sets_of(const Descriptor& descriptor, const ComputeSource& source);
-  /// For array number `array`. `resident`: it holds the only set of weights. Null: no kernel, for the reason `why`.
+  /// The kernel for an array. `resident`: the array holds the only set of weights. Null: no kernel, `why` says why.
   const LiveKernel* find(const Descriptor& descriptor, const ComputeSource& source, unsigned array, bool resident,
                          std::string& why);
 

@@ -31,8 +31,8 @@ void Sequencer::reserve(std::int64_t until) {
   if (!any()) pipeline_.sleep(until * cycle);
 }
 
-/// Rows are pushed, and results taken, in the order of the kernels; a whole set of weights would be taken into use by
-/// the next push.
+/// The kernel whose instruction is next. Pushes and results keep the order of kernels, because the next push would use
+/// a complete set of weights.
 std::size_t Sequencer::whose() const {
   const Run &begins = runs_[begun_], &ends = runs_[1 - begun_];
   if (ends.kernel == nullptr) return begun_;
@@ -51,7 +51,7 @@ void Sequencer::tell_end(Run& run, std::vector<LiveEvent>& events) {
   run.kernel = nullptr;
 }
 
-/// Scalar instructions up to the next for the units; at the end of a kernel all of its times are known.
+/// Executes scalar instructions up to the next one for the units; at the end of a kernel its times are final.
 bool Sequencer::reach(std::vector<LiveEvent>& events) {
   const std::size_t before = events.size();
   while (any()) {
@@ -97,7 +97,7 @@ bool Sequencer::advance(Ticks until, std::vector<LiveEvent>& events) {
     run.over = std::max(run.over, pipeline_.ended());
     if ((part & LiveKernel::reads) != 0) run.consumed = std::max(run.consumed, pipeline_.left());
     run.hart.pc += 4;
-    // weights come between the pushes of the one before; behind its last push they come first
+    // weights load between pushes of the previous kernel; after its last push they come first
     const unsigned own = pushing() ? LiveKernel::pushes | LiveKernel::weights : LiveKernel::pushes;
     const unsigned step = issues_ == begun_ ? own : run.kernel->step;
     if ((part & step) != 0) turn_ = 1 - issues_;

@@ -1,5 +1,5 @@
-// A queue of a core as a sequencer: a front end that runs kernels one after the other on units that all sequencers of
-// the core share.
+// A queue of a core as a sequencer: a front end that runs kernels in order, on units shared by all sequencers of the
+// core.
 #pragma once
 
 #include <array>
@@ -11,39 +11,38 @@
 
 namespace tilesim::isa {
 
-/// An event of a kernel, reported when it is final: at least a cycle after the instruction that determines it has
-/// issued.
+/// An event of a kernel, reported when it is final: at least one cycle after the instruction that determines it.
 struct LiveEvent {
   enum Kind : std::uint8_t {
-    consumed,  ///< its operands have been read
+    consumed,  ///< the kernel's operands have been read
     free,      ///< the sequencer can start another kernel
-    done,      ///< its last result is ready
+    done,      ///< the kernel's last result is ready
   };
   std::uint64_t tag = 0;
   Kind kind = done;
   std::int64_t cycle = 0;
 };
 
-/// Runs kernels. After a kernel has loaded its last weights, it pushes rows and takes results, and the next one starts
-/// beside it, as in a joint schedule: a step of the ending kernel up to its store, then one of the starting kernel up
-/// to its weights or push. Rows and results keep the order of the kernels.
+/// Runs kernels. Once a kernel has loaded its last weights, it only pushes rows and takes results, and the next kernel
+/// starts. Their steps then alternate as in a joint schedule: one of the ending kernel up to its store, one of the
+/// starting kernel up to its weights or push. Rows and results keep the order of the kernels.
 class Sequencer {
  public:
   static constexpr Ticks never = std::numeric_limits<Ticks>::max();
 
-  /// `units` must outlive it. `number`: its index in the core; of instructions that issue at the same time, lower
-  /// indices go first.
+  /// `units` must outlive it. `number`: its index in the core; if instructions issue at the same time, lower indices go
+  /// first.
   Sequencer(std::shared_ptr<PipelineTable> table, CoreUnits& units, int number);
 
   int number() const { return number_; }
   bool idle(std::int64_t at) const { return runs_[begun_].kernel == nullptr && reserved_ <= at; }
   /// Starts a kernel at cycle `at`; it must be idle.
   void start(const LiveKernel& kernel, std::uint64_t tag, std::int64_t at, std::vector<LiveEvent>& events);
-  /// Reserves an idle sequencer until then for a compute without a kernel.
+  /// Reserves an idle sequencer until this cycle, for a compute without a kernel.
   void reserve(std::int64_t until);
-  /// Time of its next instruction for the units; `never`: none.
+  /// Time of its next instruction for the units; `never` if none is left.
   Ticks next() const { return !any() ? never : pending_ ? pipeline_.now() : std::max(pipeline_.now(), hold_); }
-  /// Issues all instructions that can issue before `until`, or up to the first event; returns whether there was one.
+  /// Issues the instructions before `until`, up to the first event; returns whether there was an event.
   bool advance(Ticks until, std::vector<LiveEvent>& events);
   const Pipeline& pipeline() const { return pipeline_; }
 
@@ -70,11 +69,11 @@ class Sequencer {
   Pipeline pipeline_;
   CoreUnits* units_;
   std::array<Run, 2> runs_;
-  std::size_t begun_ = 0;   ///< index of the last started kernel; the other one takes its last results
-  std::size_t turn_ = 0;    ///< index of the kernel whose step it is
-  std::size_t issues_ = 0;  ///< index of the kernel whose instruction is waiting, if `pending_`
+  std::size_t begun_ = 0;   ///< index of the last started kernel; the other one is ending
+  std::size_t turn_ = 0;    ///< index of the kernel whose step is next
+  std::size_t issues_ = 0;  ///< index of the kernel of the pending instruction
   bool pending_ = false;
-  Ticks hold_ = 0;  ///< earliest time of the front end: a kernel may start
+  Ticks hold_ = 0;  ///< earliest time of the front end for the next kernel
   int number_;
   std::int64_t reserved_ = 0;
 };

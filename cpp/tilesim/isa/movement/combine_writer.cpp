@@ -45,7 +45,7 @@ const char* integer_name(DType dtype, Combiner combiner) {
   }
 }
 
-/// Of 0 and 1.
+/// Instruction for operands of 0 and 1.
 const char* boolean_name(Combiner combiner) {
   const bool all = combiner == Combiner::multiply || combiner == Combiner::minimum || combiner == Combiner::logical_and;
   return all ? "vand.vv" : "vor.vv";

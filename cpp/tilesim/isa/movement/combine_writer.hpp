@@ -1,4 +1,4 @@
-// Instructions that combine two registers by the combiner of a scatter.
+// Instructions that combine two registers with the combiner of a scatter.
 #pragma once
 
 #include "tilesim/isa/schedule/code.hpp"
@@ -6,13 +6,13 @@
 
 namespace tilesim::isa {
 
-/// Combines `elements` of one type in groups of registers, four at a time.
+/// Combines elements of one type in groups of registers, up to four groups at a time.
 class CombineWriter {
  public:
-  /// Unsupported if no instruction combines them.
+  /// Throws Unsupported if no instruction combines them.
   CombineWriter(DType dtype, Combiner combiner);
 
-  /// Registers per group when values of one type need a new one, an old one, and space.
+  /// log2 of registers per group, if a slot needs a new value, an old value, and scratch space.
   int most_group() const { return wide_ ? 1 : 2; }
   int slots(int group) const { return (wide_ ? 4 : 16) >> group; }
   unsigned fresh(int slot, int group) const { return static_cast<unsigned>(slot * (wide_ ? 8 : 2) << group); }

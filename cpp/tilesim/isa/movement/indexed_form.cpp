@@ -12,14 +12,14 @@ namespace {
 
 [[noreturn]] void no_indexed_kernel(const char* what) { throw Unsupported({what, {}, {}, {}, {}}); }
 
-/// Bytes from the first to behind the last of a row, on one side.
+/// Bytes from the first to the end of the last element of a row, on one side.
 std::int64_t reach_of(const IndexedForm& form, bool in) {
   std::int64_t reach = form.element;
   for (const MoveDim& dim : form.row) reach += (dim.extent - 1) * std::abs(in ? dim.in : dim.out);
   return reach;
 }
 
-/// Rows in the widest pieces that all steps and addresses allow.
+/// Uses the widest pieces that all steps and addresses allow.
 void widen(IndexedForm& form) {
   std::uint64_t all = 8 | form.picked | form.other;
   all |= static_cast<std::uint64_t>(std::abs(form.picked_step)) | static_cast<std::uint64_t>(std::abs(form.other_step));
@@ -42,7 +42,7 @@ void widen(IndexedForm& form) {
   form.element = piece;
 }
 
-/// The ways of a row whose elements keep their width, in groups of at most so many registers.
+/// Passes over a row that keep the width of elements, in groups of at most `most_group` registers (log2).
 Passes of_elements(const CoreTiming& core, const IndexedForm& form, int most_group) {
   Passes found;
   double least = 0;
@@ -87,7 +87,7 @@ IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at) {
   form.limit = std::max<std::int64_t>(0, picked.dims.at(0).extent);
   const std::span<const ViewDim> in(indexed.in.dims), out(indexed.out.dims);
   Move row = move_of(in.subspan(1), out.subspan(1));
-  // steps of rows as a dim, so that 4-bit ones are looked at too
+  // the steps of rows are a dim too, so that 4-bit rows are checked
   const std::int64_t half = bits(form.dtype) < 8 ? 2 : 1;
   if (half == 2 && (picked.dims[0].stride % 2 != 0 || other.dims[0].stride % 2 != 0))
     no_indexed_kernel("no kernel moves single elements of 4 bits");
@@ -104,7 +104,7 @@ IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at) {
   const std::int64_t written = form.scatter ? form.picked_step : form.other_step;
   if (!form.nothing && !form.row.empty() && form.count > 1 && std::abs(written) < reach_of(form, false))
     no_indexed_kernel("no kernel writes overlapping rows");
-  if (form.combiner) CombineWriter(form.dtype, *form.combiner);  // rejects
+  if (form.combiner) CombineWriter(form.dtype, *form.combiner);  // throws
   if (!form.combiner && !form.nothing) widen(form);
   return form;
 }
@@ -117,7 +117,7 @@ IndexedRowWriter::IndexedRowWriter(const InstructionSet& set, const CoreTiming& 
   if (combiner_) {
     row_ = of_elements(core, form, combiner_->most_group());
   } else {
-    // at an address that allows no wider pieces
+    // addresses that allow no wider pieces
     const auto at = static_cast<Address>(form.element);
     row_ = ways(core, {form.row, form.element, at, at}, false)[0];
     for (MovePass& pass : row_) pass.from -= at, pass.to -= at;

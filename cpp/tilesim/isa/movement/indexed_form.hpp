@@ -7,7 +7,7 @@
 
 namespace tilesim::isa {
 
-/// A gather or scatter of `count` rows between a position picked by an index and the next position of the other side.
+/// A gather or scatter of `count` rows between indexed positions of one side and consecutive positions of the other.
 struct IndexedForm {
   std::int64_t count = 0, limit = 0;  ///< number of indices; number of positions
   DType dtype = DType::f32, index_type = DType::i32;
@@ -20,10 +20,10 @@ struct IndexedForm {
   std::optional<Combiner> combiner;
 };
 
-/// Unsupported if rows overlap, or if the output overlaps the input.
+/// Throws Unsupported if rows overlap, or if the output overlaps the input.
 IndexedForm indexed_form(const Indexed& indexed, const IndexedAddresses& at);
 
-/// Begins a kernel with checked indices: its exit for an index out of range comes first.
+/// Begins a kernel with checked indices; the exit for an index out of range comes first.
 void begin_checked(Code& code);
 /// Leaves the kernel unless x[index] < x[limit], unsigned.
 void check(Code& code, unsigned index, unsigned limit);

@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Loads one index into a register of 64 bits.
+/// Name of the load of one index into a 64-bit register.
 const char* index_load(DType dtype) {
   const bool has_sign = dtype_class(dtype) == DTypeClass::signed_integer;
   switch (bits(dtype)) {
@@ -37,7 +37,7 @@ std::vector<MoveDim> distances(const IndexedForm& form) {
   return all;
 }
 
-/// Many rows of few pieces: a register of indices, each piece of all their rows at once.
+/// For many rows of few pieces: loads a register of indices, then moves each piece of all these rows at once.
 class PieceWriter {
  public:
   PieceWriter(const InstructionSet& set, const CoreTiming& core, const IndexedForm& form)
@@ -73,7 +73,7 @@ class PieceWriter {
   }
 
  private:
-  static constexpr int group = 1;  // of indices in 32 bits
+  static constexpr int group = 1;  // registers of 32-bit indices, log2
   static constexpr std::int64_t copies = 4, ahead = 3;
   enum : std::uint8_t { largest = 0, wide = 4, total = 28 };
   enum : std::uint8_t {
@@ -93,7 +93,7 @@ class PieceWriter {
   int group_of(int width) const { return group + (width == 64 ? 1 : width == 16 ? -1 : width == 8 ? -2 : 0); }
   void set(std::int64_t elements, int width) { code_.set_vl(elements, static_cast<unsigned>(width), group_of(width)); }
 
-  /// Indices are loaded some registers ahead of the rows that they pick.
+  /// Indices are loaded `ahead` registers before the rows that they select.
   void blocks(std::int64_t whole) {
     for (std::int64_t c = 0; c < std::min(ahead, whole); ++c) load_indices(c, most_);
     const std::int64_t rounds = whole > ahead ? (whole - ahead) / copies : 0, left = whole - rounds * copies;
@@ -106,7 +106,7 @@ class PieceWriter {
     }
   }
 
-  /// Indices as 32 bits, the largest of all kept, those outside brought in.
+  /// Loads indices as 32 bits, keeps the largest, and limits those out of range.
   void load_indices(std::int64_t copy, std::int64_t elements) {
     const int stored = bits(form_.index_type);
     const auto to = stored == 32 ? index_of(copy) : std::int64_t{wide};
@@ -122,7 +122,7 @@ class PieceWriter {
     const std::string factor = stored == 8 ? ".vf4" : ".vf2";
     if (stored < 32) code_.op((has_sign ? "vsext" : "vzext") + factor, {index_of(copy), to});
     const auto value = stored < 32 ? index_of(copy) : to;
-    // a shorter register at the end has places that hold nothing
+    // a shorter last register has positions without values
     if (elements < most_)
       code_.op("vredmaxu.vs", {total, value, total});
     else
@@ -175,7 +175,7 @@ class PieceWriter {
 
 }  // namespace
 
-/// Row by row: indices are loaded ahead, rows lie in registers beside each other.
+/// Writes the kernel row by row: indices are loaded ahead, and several rows are in registers at once.
 Kernel IndexedRowWriter::write() {
   begin_checked(code_);
   code_.load_constant(limit, form_.limit);
@@ -183,7 +183,7 @@ Kernel IndexedRowWriter::write() {
   code_.load_constant(picked, static_cast<std::int64_t>(form_.picked));
   code_.load_constant(other, static_cast<std::int64_t>(form_.other));
   code_.load_constant(indices, static_cast<std::int64_t>(form_.index));
-  // what the first loads find in their place lies inside
+  // positions before the first loads are in range
   for (const unsigned reg : read_) code_.op("addi", {reg, zero, 0});
   const std::int64_t whole = form_.count / beside_;
   if (whole > 1) code_.begin_loop(counter, whole);
@@ -225,7 +225,7 @@ void IndexedRowWriter::block(std::int64_t rows) {
   add(other, rows * form_.other_step - near);
 }
 
-/// One part of each row; the other side's pointer moves on by the rows.
+/// Writes one part of each row; the pointer of the other side advances by the rows.
 void IndexedRowWriter::access(const MovePass& pass, std::int64_t rows) {
   const int group = pass.group(core_);
   const std::int64_t slots = combiner_ ? combiner_->slots(group) : 32 >> group;

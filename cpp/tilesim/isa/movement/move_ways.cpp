@@ -1,4 +1,4 @@
-// Ways to move elements: the dim along a register, and the width of the pieces.
+// Candidate passes that move elements: the dim along a register, and the width of pieces.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ namespace {
   throw Unsupported({"no kernel moves single elements of 4 bits", {}, {}, "adjacent elements that fill bytes", {}});
 }
 
-/// Neighbours on both sides by bytes.
+/// Moves contiguous runs on both sides byte by byte.
 Passes by_rows(const CoreTiming& core, const Placed& move) {
   MovePass pass;
   pass.from = move.from, pass.to = move.to, pass.loops = move.dims;
@@ -25,7 +25,7 @@ Passes by_rows(const CoreTiming& core, const Placed& move) {
   return split(pass, most_elements(core, pass.width));
 }
 
-/// The widest power of two of bytes, at most 8, in which all steps and addresses are whole.
+/// The largest power of two, at most 8 bytes, that divides all steps and addresses.
 std::int64_t piece_of(const Placed& move) {
   std::uint64_t all = 8 | move.from | move.to;
   std::int64_t inner = move.element;
@@ -40,7 +40,7 @@ std::int64_t piece_of(const Placed& move) {
   return static_cast<std::int64_t>(all & (~all + 1));
 }
 
-/// Elements as the widest pieces of neighbours.
+/// Replaces elements by the widest possible pieces of contiguous elements.
 Placed in_pieces(Placed move) {
   const std::int64_t piece = piece_of(move);
   if (piece > move.element) {
@@ -54,7 +54,7 @@ Placed in_pieces(Placed move) {
   return move;
 }
 
-/// One dim of pieces in a register.
+/// One candidate per dim: registers hold pieces along this dim.
 std::vector<Passes> by_dims(const CoreTiming& core, const Placed& move) {
   std::vector<Passes> found;
   for (std::size_t i = 0; i < move.dims.size(); ++i) {
@@ -68,7 +68,7 @@ std::vector<Passes> by_dims(const CoreTiming& core, const Placed& move) {
   return found;
 }
 
-/// Lays a register over all points of some dims.
+/// Makes a register hold all points of some dims.
 void lay(MovePass& pass, const std::vector<MoveDim>& over) {
   std::vector<MoveDim> points{{1, 0, 0}};
   std::int64_t low = 0;
@@ -93,7 +93,7 @@ void lay(MovePass& pass, const std::vector<MoveDim>& over) {
   if (!pass.in_table.empty()) pass.from += static_cast<Address>(low);
 }
 
-/// As many of the inner dims as a register takes; where it took none of a dim whole, a part of that.
+/// As many inner dims as fit a register; a part of the next dim if registers have space left.
 Passes by_table(const CoreTiming& core, const Placed& move, std::int64_t part) {
   const std::int64_t most = std::int64_t{core.vlen} / (8 * move.element);
   std::size_t inner = move.dims.size();
@@ -126,8 +126,8 @@ Passes by_table(const CoreTiming& core, const Placed& move, std::int64_t part) {
   return found;
 }
 
-/// Narrow elements that follow each other along one dim here, along another there: squares of them, whose rows are
-/// loaded and stored as one piece each. Empty where steps are not whole pieces.
+/// For narrow elements that are contiguous along different dims on the two sides: squares of elements, whose rows are
+/// loaded and stored as one piece each. Empty if steps are not multiples of a piece.
 Passes by_squares(const CoreTiming& core, const Placed& move) {
   const auto first =
       std::find_if(move.dims.begin(), move.dims.end(), [&](const MoveDim& dim) { return dim.in == move.element; });

@@ -41,7 +41,7 @@ class PassWriter {
   }
 
  private:
-  /// Pointers stand behind the whole nest afterwards: extent · step further than before.
+  /// Writes the loops from `level` on; afterwards pointers have advanced by extent · step of the level.
   void nest(std::size_t level) {
     if (outer_ == 0) return block(1, {1, 0, 0});
     const MoveDim& dim = pass_.loops[level];
@@ -59,7 +59,7 @@ class PassWriter {
     });
   }
 
-  /// Into the registers below those of the elements.
+  /// Loads offset tables into the registers below those of the elements.
   void tables() {
     const int group = pass_.width == 64 ? -1 : pass_.width == 32 ? 0 : pass_.width == 16 ? 1 : 2;
     const auto load = [&](const std::vector<std::uint32_t>& table, std::int64_t reg) {
@@ -89,9 +89,9 @@ class PassWriter {
     if (times > 1) code_.end_loop();
   }
 
-  /// `beside` points of `dim`, each with all that lies inside, and on to the next ones.
+  /// Moves `beside` points of `dim`, each with all inner points, and advances the pointers.
   void block(std::int64_t beside, const MoveDim& dim) {
-    std::vector<MoveDim> points{{1, 0, 0}};  // places in bytes
+    std::vector<MoveDim> points{{1, 0, 0}};  // offsets in bytes
     const auto spread = [&](const MoveDim& by, std::int64_t count) {
       std::vector<MoveDim> all;
       for (const MoveDim& at : points)
@@ -145,8 +145,8 @@ class PassWriter {
     code_.advance(pointer, next - at);
   }
 
-  /// Whether some places are reached from one pointer at once: else each waits a cycle for the pointer's step before
-  /// it.
+  /// Whether offsets from one pointer reach several positions; otherwise each access waits a cycle for the pointer's
+  /// step.
   static bool beside_pointer(const std::vector<std::int64_t>& places) {
     constexpr std::size_t constants = 6;
     constexpr std::int64_t in_instruction = 2048;

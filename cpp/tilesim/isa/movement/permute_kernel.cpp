@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Through memory aside: there as the result is in order.
+/// Passes through temporary memory, where elements are in the order of the result.
 std::vector<Passes> through_memory(const CoreTiming& core, const Placed& move, Address aside) {
   Placed there = move, back = move;
   std::int64_t step = move.element;

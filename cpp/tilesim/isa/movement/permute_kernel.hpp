@@ -12,11 +12,11 @@ struct PermuteAddresses {
   Address aside = 0;        ///< space for all elements, for an in-place permute
 };
 
-/// Equivalent kernels, none of them always the fastest; at least one. Unsupported if no kernel can do it.
+/// Equivalent kernels, at least one; which one is the fastest varies. Throws Unsupported if no kernel can do it.
 std::vector<Kernel> permute_kernels(const InstructionSet& set, const CoreTiming& core, const Permute& permute,
                                     const PermuteAddresses& at);
 
-/// Scratch bytes of the kernels.
+/// Bytes of temporary memory that the kernels use.
 std::int64_t bytes_aside(const Permute& permute);
 
 }  // namespace tilesim::isa

@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 class IndexedRowWriter {
  public:
-  /// Unsupported if a row has too many parts, or no instruction combines them.
+  /// Throws Unsupported if a row has too many parts, or if no instruction combines them.
   IndexedRowWriter(const InstructionSet& set, const CoreTiming& core, const IndexedForm& form);
   Kernel write();
 

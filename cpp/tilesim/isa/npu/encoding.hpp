@@ -7,7 +7,7 @@ namespace tilesim::isa {
 
 inline constexpr std::uint32_t op_custom0 = 0x0B, op_custom1 = 0x2B, op_custom2 = 0x5B, op_custom3 = 0x7B;
 
-/// Bits 31 to 28: which vectors are read. funct3: source of the second operand.
+/// Bits 31 to 28: the vectors that are read. funct3: source of the second operand.
 enum VcixSources : std::uint8_t { vcix_x = 0, vcix_xv = 2, vcix_xvv = 10 };
 enum VcixForm : std::uint8_t { vcix_v = 0, vcix_i = 3, vcix_r = 4 };
 

@@ -19,7 +19,7 @@ void apply(Hart& h, const Op& o) {
   for (u64 i = 0; i < h.v.vl; ++i) to[i] = evaluate(which, from + i);
 }
 
-/// Of two floats.
+/// Applies a function of two floats.
 template <Function which, class Float>
 void apply_pair(Hart& h, const Op& o) {
   const auto* a = h.v.at<Float>(o.rs2);

@@ -1,4 +1,4 @@
-// Moves and sums within registers: a register is `sublanes` rows of `lanes` elements of 32 bits.
+// Moves and sums within registers. A register has `sublanes` rows of `lanes` 32-bit elements.
 #include "tilesim/base/functions/functions.hpp"
 #include "tilesim/isa/npu/encoding.hpp"
 #include "tilesim/isa/npu/functions.hpp"
@@ -35,13 +35,13 @@ T both(Combiner combiner, T a, T b) {
   return evaluate(f, values);
 }
 
-/// What a total begins with: sums of floats with 0, so that terms which are all -0 give 0.
+/// Initial value of a total: sums of floats start with 0, so that the sum of -0 terms is 0.
 template <class T>
 T begun(Combiner combiner, T first) {
   return std::is_floating_point_v<T> && combiner == Combiner::add ? both<T>(combiner, T{}, first) : first;
 }
 
-/// Bits 0 and 1 of the code: which combiner; 2: integers; 3: over the rows instead of within them.
+/// Bits 0 and 1 of the code select the combiner; bit 2: integers; bit 3: over the rows instead of within them.
 template <class T, class Stored>
 void reduce(Hart& h, const Op& o) {
   const u64 lanes = lanes_of(h, o), vl = h.v.vl;
@@ -69,7 +69,7 @@ void reduce_any(Hart& h, const Op& o) {
   (o.imm & 4) != 0 ? reduce<s64, Integer>(h, o) : reduce<Float, Float>(h, o);
 }
 
-/// The larger or smaller, NaN where one is.
+/// The larger or smaller operand; NaN if one is NaN.
 template <bool largest, class Float>
 void extreme(Hart& h, const Op& o) {
   const auto* a = h.v.at<Float>(o.rs2);

@@ -1,5 +1,5 @@
-// Arrays: weights, rows that stream through them, results. Encodings are those of SiFive's VCIX on custom-2, so that
-// clang's intrinsics emit them from C.
+// Arrays: weights, rows that stream through the array, results. Encodings are those of SiFive's VCIX on custom-2, so
+// that clang's intrinsics emit them from C.
 #include <algorithm>
 #include <bit>
 
@@ -26,7 +26,7 @@ Npu& npu_of(Hart& h, const Op& o) {
   return *h.npu;
 }
 
-/// The vl elements of vs2 as the array computes with them.
+/// The vl elements of vs2, rounded as the array does.
 template <class T>
 std::vector<T> operand(Hart& h, const Op& o, DType dtype) {
   std::vector<T> values(h.v.vl);
@@ -57,7 +57,7 @@ void fill(Hart& h, const Op& o, ArrayValues<T>& array, DType dtype) {
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, float>, float, u32>;
 
-/// Into accumulator memory.
+/// Stores or adds sums to accumulator memory.
 template <class T>
 void keep(Hart& h, ArrayResults& results, const std::vector<T>& sums) {
   for (const T sum : sums) {
@@ -68,7 +68,7 @@ void keep(Hart& h, ArrayResults& results, const std::vector<T>& sums) {
   }
 }
 
-/// One row of results for each row of operands; what is missing of the last row counts zeros.
+/// Computes one row of results per row of operands; a short last row is padded with zeros.
 template <class T>
 void stream(Hart& h, const Op& o, ArrayValues<T>& array, DType dtype) {
   const std::size_t rows = h.npu->spec.rows, columns = h.npu->spec.columns;

@@ -13,7 +13,7 @@ u64 row_of_lanes(const Hart& h, const Op& o) {
   return h.npu->spec.lanes;
 }
 
-/// Lane l takes lane l − by of its row; the first `by` lanes stay.
+/// Lane l takes lane l − by of its row; the first `by` lanes are unchanged.
 template <class T>
 void up(Hart& h, const Op& o) {
   const u64 lanes = row_of_lanes(h, o), by = h.x[o.rs1], vl = h.v.vl;
@@ -23,7 +23,7 @@ void up(Hart& h, const Op& o) {
     for (u64 i = std::min(row + lanes, vl) - row; i-- > by;) to[row + i] = from[row + i - by];
 }
 
-/// Lane l takes lane l + by of its row; the last `by` lanes stay.
+/// Lane l takes lane l + by of its row; the last `by` lanes are unchanged.
 template <class T>
 void down(Hart& h, const Op& o) {
   const u64 lanes = row_of_lanes(h, o), by = h.x[o.rs1], vl = h.v.vl;
@@ -33,7 +33,7 @@ void down(Hart& h, const Op& o) {
     for (u64 i = by; i < std::min(lanes, vl - row); ++i) to[row + i - by] = from[row + i];
 }
 
-/// All lanes of a row take one of them, 0 where none exists.
+/// All lanes of a row take one of its lanes, or 0 if that lane does not exist.
 template <class T>
 void pick(Hart& h, const Op& o) {
   const u64 lanes = row_of_lanes(h, o), lane = h.x[o.rs1], vl = h.v.vl;
@@ -46,7 +46,7 @@ void pick(Hart& h, const Op& o) {
   }
 }
 
-/// Element i takes element i xor rs1 of the group, 0 beyond vl.
+/// Element i takes element i xor rs1 of the group, or 0 beyond vl.
 template <class T>
 void flip(Hart& h, const Op& o) {
   const u64 by = h.x[o.rs1], vl = h.v.vl;

@@ -14,7 +14,7 @@ namespace {
 using Words = WordWriter::Words;
 using Pair = WordWriter::Pair;
 
-constexpr std::int64_t most_together = 4;  ///< pairs or words side by side, so that latencies overlap
+constexpr std::int64_t most_together = 4;  ///< pairs or words processed together, to overlap latencies
 
 class SortWriter {
  public:
@@ -32,10 +32,10 @@ class SortWriter {
   static constexpr unsigned load_low = a3, load_high = a6, store_low = a7, store_high = 30;
   static constexpr unsigned row_counter = 8, outer_counter = 9, inner_counter = a4;
 
-  /// Words of pairs in memory: `count` ones from registers `low` and `high` on, in `blocks` that lie `stride` apart.
+  /// Pairs of words in memory: `count` of them from registers `low` and `high` on, in `blocks` at distance `stride`.
   struct Sweep {
     std::int64_t blocks = 1, stride = 0, low = 0, high = 0, high_step = 1, count = 0;
-    std::int64_t to = -1, to_stride = 0;  ///< where the lower ones go alone; −1: both to where they were
+    std::int64_t to = -1, to_stride = 0;  ///< destination of the lower words only; −1: both in place
   };
   using OnPairs = std::function<void(std::vector<Pair>&)>;
   using OnWords = std::function<void(const std::vector<Words*>&)>;
@@ -46,7 +46,7 @@ class SortWriter {
   void repeat(unsigned counter, std::int64_t trips, const std::function<void()>& body);
   void pairs(const Sweep& sweep, const OnPairs& act, bool turns = true);
   Words some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act);
-  /// Words of memory in blocks of so many, `side` blocks at once.
+  /// Processes words of memory in blocks of `size`, `side` blocks at once.
   void blocks(std::int64_t all, std::int64_t size, std::int64_t side, const OnWords& act);
 
   void in_registers();
@@ -63,7 +63,7 @@ class SortWriter {
   SortAddresses at_;
   Code code_;
   WordWriter words_;
-  std::int64_t together_, side_;  ///< pairs or words, and blocks, that registers suffice for
+  std::int64_t together_, side_;  ///< pairs or words, and blocks, that fit the registers
 };
 
 void SortWriter::repeat(unsigned counter, std::int64_t trips, const std::function<void()>& body) {
@@ -90,7 +90,7 @@ Words SortWriter::some_pairs(const Sweep& sweep, std::int64_t count, const OnPai
   return low;
 }
 
-/// Trips take turns with two sets of registers, where there are enough: words are loaded while others are stored.
+/// Trips alternate between two sets of registers, if there are enough: one set loads while the other is stored.
 void SortWriter::pairs(const Sweep& sweep, const OnPairs& act, bool turns) {
   if (sweep.count == 0 || sweep.blocks == 0) return;
   const bool apart = sweep.to >= 0;
@@ -139,7 +139,7 @@ void SortWriter::blocks(std::int64_t all, std::int64_t size, std::int64_t side, 
 void SortWriter::in_registers() {
   Words all = words_.encode(plan_.filled);
   words_.sort({&all});
-  // the first ones are kept, where they are few
+  // only the first registers are kept
   words_.give(Words(all.begin() + static_cast<std::ptrdiff_t>(plan_.sorted), all.end()));
   all.resize(static_cast<std::size_t>(plan_.sorted));
   merge_parts(&all);
@@ -147,7 +147,7 @@ void SortWriter::in_registers() {
   words_.give(all);
 }
 
-/// Runs come one after the other; the best so far stay in registers.
+/// Sorts one run after the other; the best words so far stay in registers.
 void SortWriter::streamed() {
   const std::int64_t runs = plan_.filled / plan_.run, rest = plan_.filled % plan_.run;
   Words best = words_.encode(std::min(plan_.run, plan_.filled));
@@ -172,7 +172,7 @@ void SortWriter::streamed() {
   words_.give(best);
 }
 
-/// Words of a row block in order by blocks, as many at a time as registers suffice for.
+/// Writes the words of a row block to memory in sorted blocks, as many at a time as fit the registers.
 void SortWriter::fill_memory() {
   constexpr std::int64_t size = SortPlan::block;
   point(store_low, 0);
@@ -214,7 +214,7 @@ void SortWriter::clean_memory(std::int64_t all, std::int64_t widest) {
          [&](const std::vector<Words*>& some) { words_.clean(some, std::min(widest, SortPlan::block / 2)); });
 }
 
-/// From blocks in order to runs of `limit` in order.
+/// Merges sorted blocks to sorted runs of `limit` words.
 void SortWriter::merge_runs(std::int64_t limit) {
   const std::int64_t all = plan_.registers;
   const auto act = [&](std::vector<Pair>& some) { words_.exchange(some); };
@@ -232,7 +232,7 @@ void SortWriter::merge_runs(std::int64_t limit) {
   }
 }
 
-/// Pairs of runs become one until one is left.
+/// Merges pairs of runs, keeping the lower half, until one run is left.
 void SortWriter::choose_runs() {
   for (std::int64_t runs = plan_.registers / plan_.run; runs > 1; runs = (runs + 1) / 2) {
     Sweep sweep;
@@ -248,10 +248,10 @@ void SortWriter::choose_runs() {
   }
 }
 
-/// Sorted parts of rows, neighbours first; `all`: the words, where they are in registers.
+/// Merges sorted parts of rows, adjacent parts first; `all`: the words, if they are in registers.
 void SortWriter::merge_parts(Words* all) {
   const std::int64_t count = plan_.sorted;
-  std::int64_t wide = 0;  // log2 of the parts that a run has
+  std::int64_t wide = 0;  // log2 of the number of parts per run
   for (int level = 1; std::int64_t{1} << level <= plan_.columns; ++level) {
     const bool whole = count << wide < plan_.run;
     const std::int64_t parts =

@@ -17,7 +17,7 @@ bool has_sign(DType dtype) {
   return (is_float(dtype) && dtype != DType::f8e8m0fnu) || dtype_class(dtype) == DTypeClass::signed_integer;
 }
 
-/// The largest number's bits, infinity where there is one: what is above is NaN.
+/// Bits of the largest number, or of infinity if the type has one; larger bits are NaN.
 std::int64_t largest_bits(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -108,7 +108,7 @@ void WordWriter::begin() {
 
 void WordWriter::first_register() { code_.load_constant(place, 0); }
 
-/// The same for several registers side by side, so that no result is waited for.
+/// Writes one instruction for several registers, so that none waits for the previous result.
 void WordWriter::immediate(const char* name, const Words& to, const Words& from, std::int64_t value) {
   for (std::size_t i = 0; i < to.size(); ++i) code_.op(name, {to[i], from[i], value});
 }
@@ -127,21 +127,21 @@ void WordWriter::shift(const char* name, const Words& to, const Words& from, int
   by < 32 ? immediate((form + ".vi").c_str(), to, from, by) : scalar((form + ".vx").c_str(), to, from, by);
 }
 
-/// y = all ones where y is above `limit`, else 0.
+/// y = all ones if y is above `limit`, else 0.
 void WordWriter::ones_above(const Words& y, std::int64_t limit, int width) {
   scalar("vssubu.vx", y, y, limit);
   immediate("vrsub.vi", y, y, 0);
   shift("vsra", y, y, width - 1);
 }
 
-/// y = 1 where x is `value`, else 0.
+/// y = 1 if x equals `value`, else 0.
 void WordWriter::is_value(const Words& y, const Words& x, std::int64_t value) {
   scalar("vxor.vx", y, x, value);
   scalar("vminu.vx", y, y, 1);
   immediate("vrsub.vi", y, y, 1);
 }
 
-/// Bits of keys as unsigned numbers of the same order, NaN above all, −0 as 0; y = 1 where there was −0.
+/// Converts keys to unsigned numbers of the same order: NaN is the largest, −0 becomes 0; y = 1 for keys of −0.
 void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
   const auto sign = static_cast<std::int64_t>(~std::uint64_t{0} << (width_ - 1));
   const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = nan_for_minus_zero(key_);
@@ -158,7 +158,7 @@ void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
       vectors("vor.vv", x, x, y);
       is_value(y, x, ~sign);
       vectors("vadd.vv", x, x, y);
-    } else {  // NaN stands where −0 would: what is above moves down, NaN to the top
+    } else {  // NaN replaces −0: larger bits move down, NaN moves to the top
       immediate("vsrl.vi", z, x, width_ - 1);
       is_value(y, x, ~sign);
       vectors("vsub.vv", x, x, z);
@@ -181,7 +181,7 @@ WordWriter::Words WordWriter::encode(std::int64_t count) {
   return all;
 }
 
-/// Keys and places side by side.
+/// Loads keys and positions into separate registers.
 WordWriter::Words WordWriter::encode_wide(std::int64_t count) {
   const Words keys_of = take(count), at = places(keys_of), y = registers_.take(count);
   words();
@@ -255,7 +255,7 @@ void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places
     if (has_sign(key_)) scalar("vxor.vx", x, x, sign);
     return;
   }
-  if (fnuz) {  // NaN from the top to where −0 would be, what is above that moves up
+  if (fnuz) {  // NaN moves from the top to the bits of −0, larger bits move up
     immediate("vadd.vi", y, x, 1);
     immediate("vsrl.vi", y, y, width_ - 1);
     vectors("vadd.vv", y, y, x);
@@ -268,14 +268,14 @@ void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places
   scalar("vor.vx", y, y, sign);
   vectors("vxor.vv", x, x, y);
   if (fnuz) return;
-  // the lowest bit of a place is the sign of 0
+  // the lowest bit of a position is the sign of 0
   narrowed(y, places);
   narrow(width_);
   shift("vsll", y, y, width_ - 1);
   vectors("vor.vv", x, x, y);
 }
 
-/// The low bits of halves of words, as wide as keys.
+/// Narrows the low bits of half words to the width of keys.
 void WordWriter::narrowed(const Words& to, const Words& from) {
   if (shift_ == width_) {
     narrow(width_);
@@ -353,13 +353,13 @@ void WordWriter::store_places(const char* name, unsigned reg) {
   code_.advance(positions, bytes(bits(position_)));
 }
 
-/// Addresses come from additions that do not wait for each other, those of all runs before the first access.
+/// Computes addresses by independent additions, for all runs before the first access.
 void WordWriter::access(bool loads, const std::vector<Run>& runs) {
   static constexpr std::array<unsigned, 6> addresses{t0, a5, t6, 29, t2, place};
   const char* const name = plan_.word_bits == 64 ? (loads ? "vle64.v" : "vse64.v") : loads ? "vle32.v" : "vse32.v";
   words();
   const std::size_t parts = plan_.wide ? 2 : 1;
-  const std::size_t side = (1 + addresses.size() / 2) / parts;  // of two runs; a single one leaves half of them
+  const std::size_t side = (1 + addresses.size() / 2) / parts;  // words at a time for two runs; one run needs half
   for (std::size_t from = 0; from < runs[0].words.size(); from += side) {
     const std::size_t count = std::min(side, runs[0].words.size() - from);
     std::size_t next = 0;

@@ -14,7 +14,7 @@ class WordRegisters {
   explicit WordRegisters(bool from_top = false) : from_top_(from_top) {}
   unsigned take();
   std::vector<unsigned> take(std::int64_t count);
-  unsigned take_pair();  ///< two, the first with an even number
+  unsigned take_pair();  ///< two adjacent registers, the first with an even number
   void claim(unsigned reg) { free_[reg] = false; }
   void give(unsigned reg) { free_[reg] = true; }
   void give(const std::vector<unsigned>& all) {
@@ -23,7 +23,7 @@ class WordRegisters {
   std::int64_t left() const;
 
  private:
-  bool from_top_;  ///< single ones from the top, so that pairs stay together
+  bool from_top_;  ///< single registers come from the top, so that pairs stay available
   std::vector<bool> free_ = std::vector<bool>(32, true);
 };
 
@@ -35,17 +35,17 @@ class WordWriter {
 
   /// Computes element numbers and positions in the first registers; call it first.
   void begin();
-  void first_register();  ///< of a row block
-  /// Registers of words, named by the first; with 64-bit keys the next one holds the position.
+  void first_register();  ///< restarts at the first register of a row block
+  /// Allocates registers for words, named by the first one; with 64-bit keys the next register holds the position.
   Words take(std::int64_t count);
   void give(const Words& all);
   Words encode(std::int64_t count);
-  Words placeholders(std::int64_t count);  ///< for positions beyond the end
+  Words placeholders(std::int64_t count);  ///< placeholders for positions beyond the end
   /// Stores keys and positions at their pointers.
   void decode(const Words& words);
 
-  /// Words in memory from a pointer on, which advances; at most two runs of equal length at once. With two, `place` is
-  /// overwritten.
+  /// Words in memory from a pointer on, which advances; at most two runs of equal length at once. Two runs overwrite
+  /// `place`.
   struct Run {
     const Words& words;
     unsigned pointer;
@@ -54,18 +54,18 @@ class WordWriter {
   void load(const std::vector<Run>& runs) { access(true, runs); }
   void store(const std::vector<Run>& runs) { access(false, runs); }
 
-  /// Comparators of several blocks of words, all in the same direction, the lower word first.
+  /// A comparator of two words; `exchange` puts the lower word into `low`, for several independent pairs.
   struct Pair {
     unsigned* low;
     unsigned* high;
   };
   void exchange(const std::vector<Pair>& pairs);
   void keep(const std::vector<Pair>& pairs);  ///< keeps the lower of both in `low`
-  /// Sorts blocks of words; merges bitonic ones; keeps the better half of two.
+  /// Sorts blocks of words; merges bitonic blocks.
   void sort(const std::vector<Words*>& blocks);
   void clean(const std::vector<Words*>& blocks, std::int64_t widest);
-  /// Compares element i of a part with element i of part number xor `parts`; the part without `bit` keeps the lower
-  /// word, with bit < 0 both do.
+  /// Compares element i of a part with element i of part number xor `parts`. The part without `bit` keeps the lower
+  /// word; with bit < 0 both parts do.
   void cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit);
   /// Moves words back to their registers, for the next trip of a loop.
   void settle(Words& words, const Words& home);
@@ -80,7 +80,7 @@ class WordWriter {
   void words() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0); }
   void narrow(int width);
   void set_masked() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0, true); }
-  /// Shifts; amounts above 31 come from a register.
+  /// Shifts by `by`; amounts above 31 come from a register.
   void shift(const char* name, const Words& to, const Words& from, int by);
   Words places(const Words& all) const;   ///< registers with positions
   void in_front(unsigned a, unsigned b);  ///< v0 = word a is less than word b

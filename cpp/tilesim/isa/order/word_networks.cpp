@@ -1,4 +1,4 @@
-// Sorts words: comparators of registers and of parts of rows.
+// Sorts words: comparators for registers and for parts of rows.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,13 +8,13 @@
 
 namespace tilesim::isa {
 
-/// Of 128 bits: the difference of the lower halves borrows, and that of the upper ones borrows then.
+/// Compares 128-bit words: the comparison of the lower halves is the borrow of the upper ones.
 void WordWriter::in_front(unsigned a, unsigned b) {
   code_.op("vmsltu.vv", {0, a + 1, b + 1});
   code_.op("vmsbc.vvm", {0, a, b});
 }
 
-/// Keys alone say which key is the lower one; places go by both.
+/// Exchanges keys by minimum and maximum; positions follow the comparison of the full words.
 void WordWriter::exchange_wide(const Pair& pair) {
   const unsigned low = *pair.low, high = *pair.high, lower = registers_.take_pair();
   in_front(high, low);
@@ -62,7 +62,7 @@ void WordWriter::clean(const std::vector<Words*>& blocks, std::int64_t widest) {
   }
 }
 
-/// A pair of sorted runs of half the size: the first comparator meets the last one.
+/// Merges pairs of sorted runs of half the size: the first comparator takes the first and the last word.
 void WordWriter::sort(const std::vector<Words*>& blocks) {
   std::size_t longest = 0;
   for (const Words* block : blocks) longest = std::max(longest, block->size());
@@ -87,7 +87,7 @@ void WordWriter::lower_parts(int bit) {
   registers_.give(part);
 }
 
-/// The word or the other, whichever is lower; where `upper` has a bit, which is not.
+/// word = the lower of both words; for elements with a bit in `upper`, the higher one.
 void WordWriter::cross_wide(unsigned word, unsigned other, unsigned upper) {
   in_front(other, word);
   if (upper != 0) code_.op("vmxor.mm", {0, 0, upper});
@@ -124,7 +124,7 @@ void WordWriter::cross_all_wide(const std::vector<Pair>& pairs, std::int64_t par
 void WordWriter::cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit) {
   if (plan_.wide) return cross_all_wide(pairs, parts, bit);
   if (bit >= 0) lower_parts(bit);
-  // of each word a flip and a result
+  // per word one register for the flipped word and one for the result
   const std::int64_t each = !pairs.empty() && pairs[0].low == pairs[0].high ? 2 : 4;
   const auto together = static_cast<std::size_t>(std::max<std::int64_t>(1, registers_.left() / each));
   for (std::size_t from = 0; from < pairs.size(); from += together) {
@@ -149,7 +149,7 @@ void WordWriter::cross(const std::vector<Pair>& pairs, std::int64_t parts, int b
       for (const Side& side : sides) registers_.give(side.other);
       continue;
     }
-    // one word after the other: its next flip need not wait for the last one's
+    // one word after the other, so that flips overlap
     set_masked();
     for (const Side& side : sides) {
       const unsigned result = registers_.take();
@@ -175,7 +175,7 @@ void WordWriter::settle(Words& all, const Words& home) {
     all[i] = to;
   };
   for (bool moved = true; all != home;) {
-    // a ring of registers that stand in each other's places is opened by one that goes aside
+    // moves one register of a cycle to a free one, which breaks the cycle
     if (!moved)
       for (std::size_t i = 0; i < all.size(); ++i)
         if (all[i] != home[i] && holds(home, all[i])) {

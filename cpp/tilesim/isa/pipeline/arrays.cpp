@@ -18,7 +18,7 @@ Ticks row_time(const ArrayTiming& timing, unsigned dtype) {
 
 }  // namespace
 
-/// Of row number `row`, from 1 on; those no longer kept are long over.
+/// Time of row number `row`, counted from 1; 0 for rows no longer stored, which are past.
 Ticks ArrayClock::time_of(const std::deque<Rows>& all, std::int64_t row) {
   for (const Rows& rows : all)
     if (row <= rows.end) return row <= rows.end - rows.count ? 0 : rows.last - (rows.end - row) * rows.each;
@@ -56,14 +56,14 @@ void ArrayClock::start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, 
       const Ticks each = row_time(*timing_, dtype);
       Ticks begin = std::max(free_, at + cycle);
       if (filled_ >= timing_->rows) {
-        // one set: it waits in the queue, and is loaded when the rows before have left the array
+        // a single set waits in the queue, and loads when all earlier rows have left the array
         if (!timing_->double_buffer) {
           shadow_ready_ = std::max(shadow_ready_, free_ + (pushed_ > 0 ? fill() : 0));
           weights_free_ = shadow_ready_ += timing_->rows * timing_->weight_row;
         }
         begin = swapped_ = std::max(begin, shadow_ready_), filled_ = 0;
       }
-      // results that nothing takes before this row in the program have a place in the array itself
+      // the array itself holds the results of rows that precede the next pop in program order
       const std::int64_t taken = std::min(pushed_ + rows - timing_->result_rows, popped_);
       if (taken > 0 && !keeps_) begin = std::max(begin, time_of(taken_, taken) - fill());
       free_ = begin + rows * each, busy_ += rows * each, pushed_ += rows;
@@ -87,7 +87,7 @@ void ArrayClock::start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, 
   }
 }
 
-/// Drops what lies further back than any queue reaches.
+/// Drops rows that no queue can refer to any more.
 void ArrayClock::forget(std::deque<Rows>& all) const {
   const std::int64_t reach = pushed_ - std::max(timing_->input_rows, timing_->result_rows);
   while (all.size() > 1 && all.front().end <= reach) all.pop_front();

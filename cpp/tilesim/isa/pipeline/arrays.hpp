@@ -1,4 +1,4 @@
-// Timing of systolic arrays: when rows stream through, when weights are loaded and when results leave.
+// Timing of systolic arrays: rows that stream through, loads of weights, and results.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tilesim::isa {
 /// Use of an array by an instruction.
 enum class ArrayWork : std::uint8_t { none, weights, push, pop, target };
 
-/// Timing of a weight-stationary array between a queue of input rows and one of result rows. Calls come in program
+/// Timing of a weight-stationary array between a queue of input rows and a queue of result rows. Calls are in program
 /// order; rows are counted from the first.
 class ArrayClock {
  public:
@@ -20,22 +20,22 @@ class ArrayClock {
 
   /// Earliest start of an instruction on `rows` rows.
   Ticks earliest(ArrayWork work, std::int64_t rows, Ticks beats, unsigned dtype) const;
-  /// Starts an instruction; `held`: time for which it accesses registers.
+  /// Starts an instruction, which accesses registers for `held`.
   void start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, unsigned dtype);
 
-  Ticks free() const { return free_; }        ///< when the next row may stream
-  Ticks swapped() const { return swapped_; }  ///< when the last set of weights came into use
+  Ticks free() const { return free_; }        ///< time at which the next row may stream
+  Ticks swapped() const { return swapped_; }  ///< time since which the last set of weights is in use
   Ticks busy() const { return busy_; }
-  Ticks loading() const { return loading_; }  ///< when weights are loaded
-  /// From here on results go to memory without further instructions.
+  Ticks loading() const { return loading_; }  ///< end of the loads of weights
+  /// Whether results of later rows go to memory without further instructions.
   void keeps_results(bool keeps) { keeps_ = keeps; }
-  Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< end of results that no instruction takes
+  Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< end of results that go to memory
   void state(Ticks now, std::vector<Ticks>& to) const;
-  /// Delays all times by `by`, after `times` repetitions of the work since then.
+  /// Advances all times by `by` and counts by `times` repetitions of the work since `before`.
   void repeat(const ArrayClock& before, Ticks by, std::int64_t times);
 
  private:
-  /// Rows up to `end`: the last one at `last`, the others `each` earlier than the next.
+  /// `count` rows up to number `end`: the last one at time `last`, the others `each` ticks apart.
   struct Rows {
     std::int64_t end = 0, count = 0;
     Ticks last = 0, each = 0;

@@ -89,14 +89,14 @@ bool in_order() {
   return true;
 }
 
-/// How a mnemonic begins; the first match counts.
+/// The beginning of a mnemonic and its class; the first match counts.
 struct Stem {
   std::string_view begin;
   T is;
 };
 
 constexpr Stem stems[] = {
-    // moves before the stems that they begin with
+    // moves precede the stems that begin like them
     {"vmv.x.s", T::to_scalar},
     {"vfmv.f.s", T::to_scalar},
     {"vmv.s.x", T::from_scalar},

@@ -1,4 +1,4 @@
-// Timing classes group instructions of equal cost by what they do. A core's file gives numbers to classes, never to
+// Timing classes group instructions of equal cost. A core's file gives numbers to classes, never to single
 // instructions; a class without numbers takes those of its parent.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace tilesim::isa {
 
 enum class TimingClass : std::uint8_t {
-  vector,  ///< the root: default of all classes of a core
+  vector,  ///< root: the default of all classes
   integer,
   logic,
   shift,
@@ -83,12 +83,12 @@ enum class TimingClass : std::uint8_t {
 inline constexpr std::size_t timing_classes = static_cast<std::size_t>(TimingClass::count);
 
 const char* class_name(TimingClass c);
-TimingClass class_parent(TimingClass c);  ///< the root's parent is the root
-/// False: unknown name.
+TimingClass class_parent(TimingClass c);  ///< the root is its own parent
+/// Returns false for an unknown name.
 bool class_named(std::string_view name, TimingClass& found);
 
-/// The class of a vector instruction: from its timing word, group rule and unit; the mnemonic distinguishes
-/// instructions that share all three.
+/// The class of a vector instruction, by its timing word, group rule and unit, and by its mnemonic if several
+/// instructions share these three.
 TimingClass class_of(const InstructionInfo& info);
 
 }  // namespace tilesim::isa

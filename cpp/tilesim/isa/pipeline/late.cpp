@@ -1,4 +1,4 @@
-// Instructions whose later beats wait for results, reads or writes of a slower older instruction.
+// Instructions whose later beats wait for an older, slower instruction's results, reads or writes.
 #include <algorithm>
 
 #include "tilesim/isa/pipeline/pipeline.hpp"
@@ -7,7 +7,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Each beat that is known of an operand: its time from the start, and lane 0 or 1 of its register.
+/// Visits the known beats of an operand: register, lane 0 (first beat) or 1 (last beat), time from the start.
 template <typename F>
 void each_beat(const Footprint& f, F&& visit) {
   for (unsigned k = 0; k < f.registers; ++k) {
@@ -18,7 +18,7 @@ void each_beat(const Footprint& f, F&& visit) {
 
 }  // namespace
 
-/// A beat is as late as what it waits for, or as the beat before it.
+/// Computes the delay of each beat: that of its own dependences, or that of the previous beat.
 void Pipeline::late_beats(const InstructionPlan& plan, const Op& op, Ticks start) {
   late_.clear();
   const auto add = [&](Ticks from, Ticks by) {

@@ -7,7 +7,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// What the front end waited for longest.
+/// The state in which the front end waited longest for this instruction.
 void front_wait(const Issue& what, Log::LoggedInstruction& to) {
   for (std::size_t i = 0; i < states; ++i) {
     const Ticks wait = what.front[i] - what.was[i];
@@ -16,14 +16,14 @@ void front_wait(const Issue& what, Log::LoggedInstruction& to) {
   }
 }
 
-/// What it waited for once it had come out of the queue: the cause that held it longest beyond the ones before.
+/// The longest wait in the queue: each cause counts beyond the end of the previous causes.
 void pipe_wait(const PipeTimes& at, Log::LoggedInstruction& to) {
   Ticks reached = at.arrived;
   struct Cause {
     Ticks until;
     State why;
   };
-  // a pipe that is still busy delays like an older instruction of the queue
+  // a busy pipe delays like an older instruction of the queue
   for (const Cause& cause : std::initializer_list<Cause>{{at.free, State::order},
                                                          {at.order, State::order},
                                                          {at.operands, State::operands},

@@ -23,7 +23,7 @@ std::uint32_t register_bits(const Machine& machine) {
   return static_cast<std::uint32_t>(bits);
 }
 
-/// A cost of 32-bit elements for all widths: narrow ones take the place of one each, unless the unit packs them.
+/// Ticks per beat by width for 32-bit cost `cost`: narrow elements take a lane each unless the unit packs them.
 std::array<Ticks, 4> costs(const VectorSpec& vector, double cost) {
   const Ticks one = std::max<Ticks>(1, ticks(cost));
   if (vector.packs_narrow) return {one, one, one, one};
@@ -45,12 +45,12 @@ void unit_classes(const Machine& machine, CoreTiming& core) {
   for (const TC c : {TC::divide, TC::divide_scalar, TC::float_divide, TC::float_divide_scalar, TC::float_root})
     give(c, vector.divide, latency);
   give(TC::special, vector.transcendental, latency);
-  // their beats are those of the wide operand, which has a lane for each element
+  // beats count elements of the wide operand, one per lane
   for (const TC c : {TC::widening, TC::narrowing, TC::extend, TC::float_widening_convert, TC::float_narrowing}) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
     timing.cost.fill(std::max<Ticks>(1, ticks(vector.simple)));
   }
-  // what is in use of registers passes the cross-lane unit at its bytes per cycle
+  // used bytes of registers pass the cross-lane unit at its rate
   const Ticks passing = ticks(1024 / static_cast<double>(crossing.bytes_per_cycle));
   for (const TC c : {TC::permutation, TC::iota, TC::slide_up, TC::slide_down, TC::slide_up_one, TC::slide_down_one,
                      TC::gather_one, TC::gather, TC::compress}) {
@@ -72,7 +72,7 @@ void unit_classes(const Machine& machine, CoreTiming& core) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
     timing.cost.fill(cycle), timing.latency = cycle;
   }
-  // elements apart from each other: one for each lane and cycle
+  // strided elements: one per lane and cycle
   for (const TC c : {TC::load_strided, TC::load_segment, TC::store_strided, TC::store_segment}) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
     timing.cost.fill(0), timing.element = std::max<Ticks>(1, cycle / vector.lanes);
@@ -112,7 +112,7 @@ void moves_of(const Machine& machine, CoreTiming& core) {
       static_cast<double>(machine.network.latency_cycles) * hertz / static_cast<double>(machine.network.clock.hertz);
   const double answer = static_cast<double>(memory.latency_ps) * 1e-12 * hertz;
   moves.trip[0] = ticks(answer + 2 * way), moves.trip[1] = ticks(answer + way);
-  // as the engine cuts transfers into requests
+  // splits transfers into requests as the engine does
   const std::int64_t whole = std::max<std::int64_t>(moves.chunk, memory.interleave_bytes * memory.channels);
   moves.chunk = std::max<std::int64_t>(1, std::min(whole, dma.outstanding_bytes));
   moves.window = std::clamp<std::int64_t>(dma.outstanding_bytes / moves.chunk, 1, 64);
@@ -120,7 +120,7 @@ void moves_of(const Machine& machine, CoreTiming& core) {
     moves.memory = ticks(mebi * hertz / (static_cast<double>(memory.bytes_per_second) * memory.efficiency));
 }
 
-/// Units that the user's instructions bring with them.
+/// Adds the units of user-defined instructions.
 void custom_units(const Machine& machine, CoreTiming& core) {
   for (const auto& [function, one] : machine.core.isa.functions) {
     if (!one.custom) continue;

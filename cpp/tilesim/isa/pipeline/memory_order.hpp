@@ -1,4 +1,4 @@
-// Memory ordering of accesses in flight, for runs that know addresses.
+// Memory ordering between accesses in flight, for runs that know addresses.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace tilesim::isa {
 
-/// Memory that an instruction accesses sequentially, from `start` for `held` ticks.
+/// A range of memory that an instruction accesses sequentially, from `start` for `held` ticks.
 struct Touched {
   std::uint64_t from = 0, to = 0;
   Ticks start = 0, held = 0;
 
   bool any() const { return from != to; }
-  /// Time from its start until it reaches a byte; strides may be of any size.
+  /// Time from the start until the access reaches a byte; strides may be of any size.
   Ticks until(std::uint64_t byte) const {
     const std::uint64_t done = byte - from, all = to - from;
     constexpr std::uint64_t exact = std::uint64_t{1} << 31;
@@ -24,8 +24,8 @@ struct Touched {
   }
 };
 
-/// The memory that an instruction at `base` accesses; empty if a register of indices determines it. Strided accesses
-/// cover all bytes in between.
+/// The range of memory that an instruction at `base` accesses; empty if a vector of indices determines it. Strided
+/// accesses cover all bytes in between.
 inline Touched touched_by(Accesses how, std::uint64_t base, std::uint64_t stride, std::uint64_t elements,
                           const InstructionPlan& plan) {
   if (how == Accesses::none || plan.bytes == 0) return {};
@@ -34,7 +34,7 @@ inline Touched touched_by(Accesses how, std::uint64_t base, std::uint64_t stride
   return {std::min(base, last), std::max(base, last) + each, 0, plan.held};
 }
 
-/// The last accesses of one kind.
+/// The latest accesses of one kind, up to `most`.
 class UnderWay {
  public:
   explicit UnderWay(std::size_t most = 1) : all_(most) {}
@@ -45,7 +45,7 @@ class UnderWay {
     over_ = std::max(over_, one.start + one.held);
   }
   bool over(Ticks now) const { return over_ <= now; }
-  /// Earliest start of an access at `now` or later: it touches no byte before these have finished with it.
+  /// Earliest start of an access, at `now` or later, that touches no byte before these accesses have passed it.
   Ticks before(const Touched& younger, Ticks now) const {
     Ticks found = 0;
     if (over(now)) return found;
@@ -64,13 +64,13 @@ class UnderWay {
 };
 
 /// Orders accesses: a read follows older writes of its bytes, a write follows older reads and writes. Scalar accesses
-/// are in program order.
+/// are in program order anyway.
 class MemoryOrder {
  public:
   explicit MemoryOrder(std::size_t vectors = 1) : loads_(vectors), stores_(vectors) {}
 
-  bool quiet(Ticks now) const { return loads_.over(now) && stores_.over(now); }  ///< of vector accesses
-  /// Earliest start of the access of a vector or scalar instruction.
+  bool quiet(Ticks now) const { return loads_.over(now) && stores_.over(now); }  ///< no vector access is in flight
+  /// Earliest start of an access by a vector or scalar instruction.
   Ticks before(const Touched& access, bool reads, bool is_vector, Ticks now) const {
     Ticks found = stores_.before(access, now);
     if (!reads) found = std::max(found, loads_.before(access, now));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr Ticks next_cycle(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
 
-/// Of so many bytes at `rate` ticks for a MiB.
+/// Ticks for `bytes` at `rate` ticks per MiB.
 Ticks at_rate(std::uint64_t bytes, Ticks rate) {
   __extension__ using wide = unsigned __int128;
   return static_cast<Ticks>(wide{bytes} * static_cast<std::uint64_t>(rate) >> 20);
@@ -35,7 +35,7 @@ Ticks MoveQueues::start(unsigned queue, Ticks at, std::uint64_t bytes) {
   const Ticks passed = issued + static_cast<Ticks>((bytes + per_cycle - 1) / per_cycle) * cycle;
   const Ticks streaming = at_rate(bytes, timing_.memory), trip = timing_.trip[queue < timing_.load_queues ? 0 : 1];
   const Ticks requests = (static_cast<Ticks>(bytes) + timing_.chunk - 1) / timing_.chunk;
-  const Ticks in_turn = (requests * trip + streaming) / timing_.window;  // no more under way than may be
+  const Ticks in_turn = (requests * trip + streaming) / timing_.window;  // limited by the requests in flight
   memory_free_ = std::max(memory_free_, issued) + streaming;
   const Ticks last = next_cycle(issued + in_turn / requests * (requests - 1));
   q.free = std::max(passed, last);

@@ -43,7 +43,7 @@ void Pipeline::make_queues() {
   memory_ = MemoryOrder(core().queue + 1);
 }
 
-/// The front end stands still until then.
+/// Stops the front end until the given time.
 void Pipeline::wait(Ticks until, State why) {
   until = whole(until);
   if (until <= now_) return;
@@ -72,14 +72,14 @@ void Pipeline::follow(const Op& op) {
 
 bool Pipeline::reach(const Op& op) {
   if (control_) follow(op);
-  if (op.id >= table_->fixed.size()) return false;  // no instruction: it traps
+  if (op.id >= table_->fixed.size()) return false;  // an unknown instruction traps
   ++instructions_;
   const StaticTiming& fixed = table_->fixed[op.id];
   Ticks needed = 0;
   for (unsigned i = 0; i < fixed.sources; ++i)
     needed = std::max(needed, ready_[fixed.bases[i] + source_of(op, fixed.slots[i])]);
   const bool writes = fixed.destination != 255 && op.rd < 33;
-  // results come in order; a vector unit's answer is waited for before the next one to the same register is asked for
+  // results are written in order; a vector instruction waits for the earlier result before it issues
   if (writes)
     needed =
         std::max(needed, ready_[fixed.destination + op.rd] - (fixed.kind == StaticTiming::vector ? 0 : fixed.latency));
@@ -107,7 +107,7 @@ bool Pipeline::reach(const Op& op) {
   return false;
 }
 
-/// A scalar access waits for vector ones of the same bytes.
+/// Makes a scalar access wait for vector accesses to the same bytes.
 void Pipeline::await_memory(const Op& op, const StaticTiming& fixed) {
   const std::uint64_t from = hart_->x[op.rs1] + static_cast<std::uint64_t>(op.imm);
   const Touched access{from, from + (std::uint64_t{1} << fixed.width), now_, 0};
@@ -115,7 +115,7 @@ void Pipeline::await_memory(const Op& op, const StaticTiming& fixed) {
   if (fixed.stores) memory_.add_scalar_store({access.from, access.to, now_, fixed.latency});
 }
 
-/// The front end waits for a place in a DMA queue, or until a ticket's transfer is over.
+/// Makes the front end wait for an entry of a DMA queue, or for the end of a ticket's transfer.
 void Pipeline::await_transfer(const Op& op, const StaticTiming& fixed) {
   if (fixed.move == MoveWork::start) return wait(of_core().moves.place(op.rs3), State::queue);
   const std::uint64_t ticket = hart_ != nullptr ? hart_->x[op.rs1] : 0;
@@ -129,14 +129,14 @@ void Pipeline::transfer(const Op& op) {
   try {
     if (known) bytes = bytes_in_tensor(*hart_->memory, op, read_descriptor(*hart_->memory, op, hart_->x[op.rs1]));
   } catch (const Trap&) {
-    return;  // the instruction traps so, too
+    return;  // the instruction itself traps too
   }
   const Ticks over = of_core().moves.start(op.rs3, now_ + cycle, bytes);
   tickets_.add(over, op.rs3, known ? hart_->npu->moves.tickets : 0);
   end_ = std::max(end_, over);
 }
 
-/// The front end waits until a vector instruction can go to its queue.
+/// Makes the front end wait until a vector instruction can enter its queue.
 void Pipeline::await_place(const StaticTiming& fixed) {
   const Queue& queue = queue_of(fixed);
   if (vset_ready_ > now_) wait(vset_ready_, State::operands);
@@ -172,7 +172,7 @@ const InstructionPlan& Pipeline::plan_for(const Op& op, const StaticTiming& fixe
   return plan;
 }
 
-/// The latest of a group's registers by lane, less what each may be later than the first.
+/// The latest time per lane of a group's registers, minus the delay of each register relative to the first.
 inline Lanes Pipeline::latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const {
   Lanes found, less = first;
   for (unsigned k = 0; k + 1U < f.registers; ++k) {
@@ -221,8 +221,8 @@ void Pipeline::record(const InstructionPlan& plan, const Op& op, Ticks start) {
   }
 }
 
-/// Of the pipes that are free when the instruction could go the last one, which the fewest classes can use; where none
-/// is, the one that is free first.
+/// Among pipes free at the instruction's earliest start: the last one, which fewest classes can use. Otherwise the pipe
+/// that is free first.
 std::size_t Pipeline::choose(unsigned unit, unsigned allowed) const {
   const std::vector<Pipe>& all = own_.pipes[unit];
   if (all.size() == 1) return 0;
@@ -267,7 +267,7 @@ CoreUnits::PipeSlot Pipeline::begin_shared(const StaticTiming& fixed, const Inst
   const Ticks from = std::max({times_.arrived, times_.order, times_.operands, times_.registers});
   const auto late = [&](Ticks start) { return std::max<Ticks>(0, bound.all() - start); };
   CoreUnits::PipeSlot place = shared_->soonest(fixed.pipe, plan.pipes, from, plan.held + late(from));
-  if (late(from) > 0 && place.start > from)  // between others: where no beat waits
+  if (late(from) > 0 && place.start > from)  // between reservations: no beat may wait
     place = shared_->soonest(fixed.pipe, plan.pipes, std::max(from, bound.all()), plan.held);
   times_.free = place.start;
   shared_->book(fixed.pipe, place, plan.held + late(place.start));
@@ -281,7 +281,7 @@ void Pipeline::take(const Op& op, const VectorState& v) {
     throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
   Queue& queue = queue_of(fixed);
   Bounds bound = bounds(plan, op);
-  // arrays take rows as they come: none waits in the middle
+  // array instructions are not interrupted: no beat waits in between
   if (fixed.work != ArrayWork::none) bound.first_operands = bound.operands, bound.first_registers = bound.registers;
   times_.arrived = now_ + core().delay, times_.order = queue.last;
   times_.operands = bound.first_operands, times_.registers = bound.first_registers;
@@ -290,7 +290,7 @@ void Pipeline::take(const Op& op, const VectorState& v) {
     touched = touched_by(fixed.accesses, hart_->x[op.rs1], hart_->x[op.rs2], v.vl, plan);
     if (touched.any()) times_.operands = std::max(times_.operands, memory_.before(touched, fixed.loads, true, now_));
   }
-  // an array belongs to one sequencer
+  // one sequencer owns each array
   const bool others = shared_ != nullptr && fixed.work == ArrayWork::none;
   const CoreUnits::PipeSlot place = others ? begin_shared(fixed, plan, bound) : begin(op, fixed, plan, v, bound);
   const Ticks start = place.start, late = std::max<Ticks>(0, bound.all() - start);
@@ -310,7 +310,7 @@ void Pipeline::take(const Op& op, const VectorState& v) {
   end_ = std::max(end_, ended_);
 }
 
-/// How many rows an instruction sends or takes: what is missing of the last counts.
+/// Number of rows that an instruction pushes or takes; a partial last row counts.
 std::int64_t Pipeline::array_rows(ArrayWork work, const VectorState& v) const {
   const std::int64_t width = work == ArrayWork::push ? core().array.rows : core().array.columns;
   return (static_cast<std::int64_t>(v.vl) + width - 1) / width;

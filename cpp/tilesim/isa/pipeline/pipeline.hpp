@@ -1,4 +1,4 @@
-// Timing of instructions: a scalar front end in program order, queues, pipes that work on register beats, and memory
+// Timing of instructions: a scalar front end in program order, queues, pipes that process register beats, and memory
 // ports. Each instruction is processed once, when it issues; the model does not step through cycles.
 #pragma once
 
@@ -20,19 +20,19 @@ struct UnitTimes {
   StateTimes in{};
 };
 
-/// Data that do not depend on history, for pipelines of one core or of equal cores, computed at the first use. Use it
-/// in one thread.
+/// Data independent of history, computed at the first use, for pipelines of one core or of equal cores. Use it in one
+/// thread.
 struct PipelineTable {
   PipelineTable(std::shared_ptr<const InstructionSet> set, CoreTiming core);
 
   std::shared_ptr<const InstructionSet> set;
   CoreTiming core;
   std::vector<StaticTiming> fixed;     ///< by instruction
-  std::vector<InstructionPlan> plans;  ///< by hash of their keys
+  std::vector<InstructionPlan> plans;  ///< by hash of the plans' keys
 };
 
-/// Times instructions after their execution: as Observer of a Hart, or from a list of decoded instructions. It owns
-/// front end, registers and queues, and the core's units unless several sequencers share them.
+/// Times instructions after their execution: as an Observer of a Hart, or from a list of decoded instructions. It owns
+/// front end, registers and queues, and the core's units unless several sequencers share these.
 class Pipeline final : public Observer {
  public:
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
@@ -40,7 +40,7 @@ class Pipeline final : public Observer {
   /// `shared` must outlive it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
-  /// With addresses: includes DMA time, and the order of loads and stores on the same bytes.
+  /// With addresses: includes DMA time, and orders loads and stores of the same bytes.
   void issue(const Op& op, const Hart& before) override {
     hart_ = &before;
     issue(op, before.v);
@@ -48,7 +48,7 @@ class Pipeline final : public Observer {
   }
   void issue(const Op& op, const VectorState& v) {
     if (op.id >= table_->fixed.size()) [[unlikely]]
-      return;  // bits that are not an instruction: it traps
+      return;  // not an instruction: it traps
     if (recorders_.empty()) [[likely]]
       return time(op, v);
     recorded(op, v);
@@ -56,13 +56,13 @@ class Pipeline final : public Observer {
   void trapped(const Op& op) override;
   std::int64_t cycles() const override { return now_ / cycle; }
   bool moved(std::uint64_t ticket, unsigned queue) const override { return tickets_.over(ticket, queue); }
-  /// Two steps, for a sequencer: `reach` advances the front end to an instruction and executes it unless it is for the
-  /// units; that one issues at `now()` by `take`, before any later instruction.
+  /// Two steps for a sequencer: `reach` advances the front end to an instruction and executes it if the front end can.
+  /// Otherwise the instruction issues at `now()` by `take`, before any later instruction.
   bool reach(const Op& op);
   void take(const Op& op, const VectorState& v);
-  /// The front end is idle until then.
+  /// Makes the front end idle until the given time.
   void sleep(Ticks until) { wait(until, State::starved); }
-  /// Reports every instruction from here on; the recorder must outlive the pipeline's use.
+  /// Reports every later instruction; the recorder must outlive the pipeline's use.
   void watch(Recorder& recorder) {
     recorders_.push_back(&recorder);
     waits_ |= recorder.wants_waits();
@@ -75,21 +75,21 @@ class Pipeline final : public Observer {
   const CoreTiming& core() const { return table_->core; }
   const InstructionSet& set() const { return *table_->set; }
   const std::vector<ArrayClock>& arrays() const { return of_core().arrays; }
-  /// "arithmetic", or "arithmetic0" if there are several: of a PipeKind, or after those a unit of the core.
+  /// "arithmetic", or "arithmetic0" if there are several pipes. `unit`: a PipeKind, or beyond these a unit of the core.
   std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
   Ticks now() const { return now_; }
   Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }  ///< end of all issued instructions
-  Ticks left() const { return left_; }    ///< when the last vector instruction's pipe is free
-  Ticks ended() const { return ended_; }  ///< when the last vector instruction completes
-  /// All state that affects later instructions, as times from now: equal states behave alike.
+  Ticks left() const { return left_; }    ///< time at which the last vector instruction's pipe is free
+  Ticks ended() const { return ended_; }  ///< time at which the last vector instruction completes
+  /// All state that affects later instructions, as times from now: pipelines with equal states behave alike.
   void state(std::vector<Ticks>& to) const;
   /// Skips `times` repetitions of the time since `before`; only without other sequencers.
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
   using Pipe = CoreUnits::Pipe;
-  /// Start times of an instruction: for its first beat alone, and such that no beat waits.
+  /// Earliest start times of an instruction: for its first beat, and such that no beat waits.
   struct Bounds {
     Ticks operands = 0, registers = 0, first_operands = 0, first_registers = 0;
     Ticks all() const { return std::max(operands, registers); }
@@ -107,7 +107,7 @@ class Pipeline final : public Observer {
     if (reach(op)) take(op, v);
   }
   void recorded(const Op& op, const VectorState& v);
-  void follow(const Op& op);  ///< resolves the preceding branch
+  void follow(const Op& op);  ///< resolves the preceding control instruction
   void wait(Ticks until, State why);
   void take_slot();
   void await_memory(const Op& op, const StaticTiming& fixed);
@@ -117,7 +117,7 @@ class Pipeline final : public Observer {
   Queue& queue_of(const StaticTiming& fixed) {
     return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   }
-  /// Start of an instruction at a pipe of its core, and at a shared one.
+  /// Starts an instruction at a pipe of this core, or at a shared pipe.
   CoreUnits::PipeSlot begin(const Op& op, const StaticTiming& fixed, const InstructionPlan& plan, const VectorState& v,
                             const Bounds& bound);
   CoreUnits::PipeSlot begin_shared(const StaticTiming& fixed, const InstructionPlan& plan, const Bounds& bound);
@@ -126,13 +126,13 @@ class Pipeline final : public Observer {
   Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const InstructionPlan& plan, const Op& op) const;
   void record(const InstructionPlan& plan, const Op& op, Ticks start);
-  /// The same for an instruction whose later beats wait for operands or for registers to overwrite.
+  /// The same for an instruction with delayed beats.
   void record_late(const InstructionPlan& plan, const Op& op, Ticks start);
   void late_beats(const InstructionPlan& plan, const Op& op, Ticks start);
   std::size_t choose(unsigned unit, unsigned allowed) const;
 
   std::shared_ptr<PipelineTable> table_;
-  CoreUnits* shared_ = nullptr;  ///< null: `own_`
+  CoreUnits* shared_ = nullptr;  ///< null: uses `own_`
   CoreUnits own_;
 
   Ticks now_ = 0;  ///< cycle of the front end
@@ -140,18 +140,18 @@ class Pipeline final : public Observer {
   StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
-  std::array<Ticks, dividers> divided_{};  ///< when a divider accepts the next
+  std::array<Ticks, dividers> divided_{};  ///< time at which each divider is free
   std::array<Lanes, 32> registers_{};
-  std::vector<Queue> queues_;  ///< like the units' pipes
-  /// Delay of the current instruction: from this beat on (by its time without delay), it is late by `by`.
+  std::vector<Queue> queues_;  ///< one per pipe kind and unit
+  /// Delay of the current instruction: beats from `from` on (in time without delay) are late by `by`.
   struct Late { Ticks from = 0, by = 0; };
   std::vector<Late> late_;
-  const Hart* hart_ = nullptr;  ///< set during `issue`, if available: its registers and memory give the bytes moved
+  const Hart* hart_ = nullptr;  ///< set during `issue` if known: gives addresses and bytes moved
   MemoryOrder memory_;
   Ticks end_ = 0, left_ = 0, ended_ = 0;
   std::uint64_t instructions_ = 0;
   Tickets tickets_;
-  // the control instruction before
+  // the preceding control instruction
   bool control_ = false, conditional_ = false, backward_ = false;
   std::uint64_t after_ = 0;
   // for recorders

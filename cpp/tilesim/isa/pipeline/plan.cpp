@@ -12,7 +12,7 @@ namespace {
 std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 Ticks log2_of(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
 
-/// Bits of an operand's element, and how many elements it has; `whole` counts registers instead.
+/// Bits per element and number of elements of an operand.
 struct Extent { std::int64_t bits = 0, elements = 0; };
 
 Extent extent_of(const Group& group, const VectorState& v, std::int64_t elements, unsigned fields) {
@@ -56,21 +56,21 @@ class InstructionPlanner {
     const unsigned fields = rule.fields;
     Extent d = extent_of(rule.vd, v_, elements_, fields), a = extent_of(rule.vs2, v_, elements_, 1),
            b = extent_of(rule.vs1, v_, elements_, 1);
-    // a reduction counts elements as wide as its sum
+    // a reduction counts elements of its result's width
     const std::int64_t wide = rule.vd.kind == Group::element ? std::max(d.bits, a.bits) : a.bits;
-    // indices of another width do not set the pace
+    // indices of another width do not limit the rate
     const bool indices = rule.vs1.kind == Group::fixed && !fixed_.loads && !fixed_.stores;
     beats_ = std::max({beats(d), beats({wide, a.elements}), indices ? 0 : beats(b), std::int64_t{1}});
     bytes_ = up(std::max({d.bits * d.elements, wide * a.elements, indices ? 0 : b.bits * b.elements}), 8);
     bits_ = std::max({d.bits > 1 ? d.bits : 0, wide > 1 ? wide : 0, std::int64_t{1}});
     hold();
     const bool stores = info_.is(is_store);
-    // what vslideup leaves of vd is not written, rather than read
+    // vslideup does not read vd, but leaves part of it unwritten
     const bool keeps = info_.is(reads_vd) && fixed_.timing_class != TimingClass::slide_up;
     add(Field::rd, d, stores || keeps || class_.merges, !stores);
     add(Field::rs2, a, true, false), add(Field::rs1, b, true, false);
     if (masked_) add(Field::mask, {1, elements_}, true, false);
-    // one that states its latency gives a scalar so long after its last beat began
+    // a stated latency counts from the start of the last beat
     const bool stated = info_.custom && info_.custom->latency && !class_.at_end;
     if (plan_.at_end || d.elements == 0) plan_.result = plan_.held - (stated ? step_ : 0) + class_.latency;
     pipes();
@@ -91,7 +91,7 @@ class InstructionPlanner {
                         class_.element * elements_ * info_.groups.fields + class_.square * registers * registers +
                         up(class_.passing * bytes_, 1024 * cycle) * cycle;
     Ticks passing = joined(beat);
-    if (memory && class_.element == 0 && core_.port_beat > cycle)  // a last beat that is not full passes sooner
+    if (memory && class_.element == 0 && core_.port_beat > cycle)  // a partial last beat takes less time
       passing = std::min(passing, std::max(class_.cost[sew] * beats_, up(bytes_, core_.port_bytes) * cycle));
     plan_.held = std::max({class_.minimum, passing + extra, cycle / 4});
     plan_.at_end = class_.at_end || !core_.chaining;
@@ -99,8 +99,8 @@ class InstructionPlanner {
     step_ = plain && beat > 0 ? beat : plan_.held / beats_;
   }
 
-  /// All beats, with what joins their elements: as wide as they are, or in halves where a level less of the tree is
-  /// worth more beats; so, too, where a class takes its elements one by one but saves a cycle with each beat.
+  /// Ticks for all beats with the tree that joins their elements: at full width, or at a fraction of the width if a
+  /// smaller tree outweighs more beats. Applies also to classes that take elements one by one but save time per beat.
   Ticks joined(Ticks beat) const {
     Ticks least = INT64_MAX;
     for (std::int64_t width = core_.dlen;; width /= 2) {
@@ -112,7 +112,7 @@ class InstructionPlanner {
     }
   }
 
-  /// How many elements the tree of a reduction joins.
+  /// Number of elements that the tree of a reduction joins.
   std::int64_t tree_elements() const { return class_.fold != 0 ? std::max<std::int64_t>(elements_, 1) : INT64_MAX; }
 
   void add(Field field, const Extent& e, bool reads, bool writes) {
@@ -122,7 +122,7 @@ class InstructionPlanner {
     const std::int64_t total = e.bits * e.elements, count = std::max<std::int64_t>(1, beats(e));
     f.registers = static_cast<std::uint8_t>(std::clamp<std::int64_t>(up(total, v_.vlen), 1, 8));
     const Ticks latency = class_.latency + (fixed_.loads ? core_.load_latency : 0);
-    const Ticks each = beats_ * step_ / count;  // between beats of this operand
+    const Ticks each = beats_ * step_ / count;  // ticks between beats of this operand
     f.whole = writes && (plan_.at_end || (field == Field::rd && info_.is(scalar_destination)));
     if (writes && plan_.at_end) {
       f.written = plan_.held + latency;
@@ -142,7 +142,7 @@ class InstructionPlanner {
     plan_.footprint[plan_.footprints++] = f;
   }
 
-  /// A value is read beat by beat; a younger write comes after reads, and after the older write or its end.
+  /// Values are read beat by beat; a younger write follows these reads and the older write's start or end.
   void lanes(Footprint& f) const {
     const Ticks older = core_.write_order == WriteOrder::waits ? 0 : f.written;
     const auto at = [&](Ticks offset, Ticks within, Lanes& read, Lanes& write) {
@@ -199,7 +199,7 @@ bool descends(TimingClass c, TimingClass from) {
   return true;
 }
 
-/// Of an element: none where elements are only moved.
+/// Operations per element; 0 if the class only moves elements.
 std::uint8_t vector_operations(TimingClass c) {
   for (const TimingClass moves : {TimingClass::memory, TimingClass::move, TimingClass::permutation,
                                   TimingClass::mask_logic, TimingClass::to_scalar, TimingClass::from_scalar})
@@ -209,7 +209,7 @@ std::uint8_t vector_operations(TimingClass c) {
   return two ? 2 : 1;
 }
 
-/// What the last letters of a scalar mnemonic say: c.ldsp, flh, amoadd.w, fadd.s.
+/// log2 of the bytes, by the last letters of a scalar mnemonic: c.ldsp, flh, amoadd.w, fadd.s.
 std::uint8_t width_of(const std::string& name) {
   std::string word = name.starts_with("c.") ? name.substr(2) : name;
   if (word.ends_with("sp")) word.resize(word.size() - 2);
@@ -248,7 +248,7 @@ PipeKind pipe_of(Unit unit) {
   }
 }
 
-/// The numbers that an instruction states, in place of those of its class.
+/// The timing that an instruction states, with its class as default.
 std::shared_ptr<const ClassTiming> custom_timing(const CustomTiming& stated, const ClassTiming& of) {
   ClassTiming own = of;
   if (stated.per_register || stated.whole) {
@@ -262,14 +262,14 @@ std::shared_ptr<const ClassTiming> custom_timing(const CustomTiming& stated, con
   return std::make_shared<const ClassTiming>(own);
 }
 
-/// A unit that stands in for pipes which the core lacks; without one, the arithmetic ones.
+/// The unit that replaces pipes which the core lacks; by default the arithmetic pipes.
 std::uint8_t instead_of(const CoreTiming& core, Unit kind) {
   for (std::size_t i = 0; i < core.units.size(); ++i)
     if (core.units[i].name == unit_name(kind)) return static_cast<std::uint8_t>(pipe_kinds + i);
   return static_cast<std::uint8_t>(PipeKind::arithmetic);
 }
 
-/// Its place behind the kinds of pipes that every core has.
+/// Index of the instruction's unit, after the kinds of pipes.
 std::uint8_t custom_unit(const CoreTiming& core, const InstructionInfo& info) {
   for (std::size_t i = 0; i < core.units.size(); ++i)
     if (core.units[i].name == info.custom->unit) return static_cast<std::uint8_t>(pipe_kinds + i);
@@ -301,7 +301,7 @@ MoveWork move_of(const InstructionInfo& info) {
 
 namespace {
 
-/// vlse32.v and vssseg2e8.v step by a scalar register, vluxei8.v and its kind by a vector of indices.
+/// vlse32.v and vssseg2e8.v step by a scalar register; vluxei8.v and similar ones use a vector of indices.
 Accesses accesses_of(const InstructionInfo& info) {
   if (!info.is(is_load) && !info.is(is_store)) return Accesses::none;
   const std::string_view name = info.name;
@@ -317,7 +317,7 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
   std::vector<StaticTiming> all;
   for (const InstructionInfo& info : set.all()) {
     StaticTiming one;
-    // a scalar one that names a unit waits in its queue, as vector ones do
+    // a scalar instruction with a unit enters a queue like vector instructions
     const bool queued = info.custom && (info.unit != Unit::scalar || !info.custom->unit.empty());
     const bool vector = (info.is(is_vector) && !info.is(sets_vl)) || queued;
     scalar_registers(set, set.id(info), vector, one);

@@ -51,7 +51,7 @@ std::vector<Profile::Row> Profile::rows() const {
 
 namespace {
 
-/// The most of something per cycle, by how many pipes of a kind can do it.
+/// The highest rates of an operation, for each pipe of a kind that can execute it.
 class Best {
  public:
   void add(unsigned pipes, double rate) {

@@ -16,7 +16,7 @@ bool begins(const std::string& text, std::initializer_list<const char*> with) {
   return std::any_of(with.begin(), with.end(), [&](const char* stem) { return text.starts_with(stem); });
 }
 
-/// How far apart the registers of one copy and the next are.
+/// Distance between the registers of consecutive copies.
 unsigned step_of(const LoopCase& of) {
   const unsigned group = of.lmul > 0 ? 1U << of.lmul : 1;
   const bool reduces = begins(of.instruction, {"vwred", "vfwred"});
@@ -25,7 +25,7 @@ unsigned step_of(const LoopCase& of) {
   return group;
 }
 
-/// "v8" of copy k is v(8 + k·step mod 8); "t0" and "ft0" go on alike, to t6 and a1, ft7; v0 stays.
+/// "v8" of copy k becomes v(8 + k·step mod 8); "t0" and "ft0" advance up to t6 and a1, and ft7; v0 is unchanged.
 std::string rotated_operand(const std::string& word, unsigned offset) {
   const auto number = [&](std::size_t from) {
     return from < word.size() && std::all_of(
@@ -66,10 +66,10 @@ void set_type(VectorState& v, const LoopCase& of, std::uint64_t avl) {
                      {}});
 }
 
-/// States after each trip, until one comes again.
+/// States after each trip, until a state repeats.
 class Steady {
  public:
-  /// After how many trips the pipeline was in this state before; 0: never.
+  /// Number of trips since the pipeline was in this state; 0: never.
   unsigned seen(const Pipeline& pipeline, unsigned trip) {
     std::vector<Ticks> state;
     pipeline.state(state);

@@ -1,4 +1,4 @@
-// Observers of a pipeline receive each instruction with its times. Without an observer the cost is one branch.
+// Observers of a pipeline receive each instruction with its times. A pipeline without an observer pays one branch.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace tilesim::isa {
 
-/// States of a unit; their times add up to the run.
+/// States of a unit; the times of all states add up to the run.
 enum class State : std::uint8_t {
   busy,       ///< the front end: issued an instruction
   starved,    ///< pipes, DMA queues: had no work
@@ -31,11 +31,11 @@ const char* state_name(State state);
 /// Times of a vector instruction at its pipe.
 struct PipeTimes {
   std::uint8_t kind = 0, pipe = 0;
-  Ticks free = 0;                     ///< the pipe finished its previous work
-  Ticks arrived = 0;                  ///< it could leave its queue
-  Ticks order = 0;                    ///< the previous one of its queue had started
-  Ticks operands = 0, registers = 0;  ///< operands were ready; destinations were read and written
-  Ticks start = 0, end = 0;           ///< it occupied the pipe
+  Ticks free = 0;                     ///< end of the pipe's previous work
+  Ticks arrived = 0;                  ///< earliest time to leave its queue
+  Ticks order = 0;                    ///< start of the previous instruction of its queue
+  Ticks operands = 0, registers = 0;  ///< operands are ready; older reads and writes of destinations are over
+  Ticks start = 0, end = 0;           ///< time in the pipe
 };
 
 /// An issued instruction. References are valid during the call.
@@ -43,20 +43,20 @@ struct Issue {
   const Op& op;
   const VectorState& v;
   const StaticTiming& fixed;
-  const InstructionPlan* plan;    ///< null: not a vector instruction
-  const PipeTimes& at_pipe;       ///< for a vector instruction
+  const InstructionPlan* plan;    ///< null for other than vector instructions
+  const PipeTimes& at_pipe;       ///< valid for vector instructions
   const StateTimes &was, &front;  ///< the front end's time by state, before (see `wants_waits`) and after
-  Ticks before, at;               ///< cycle of the front end, before and at issue
-  Ticks done;                     ///< when its result is ready
-  Ticks over;                     ///< end of all issued so far
+  Ticks before, at;               ///< time of the front end, before the instruction and at issue
+  Ticks done;                     ///< time of its result
+  Ticks over;                     ///< end of all issued instructions
 };
 
-/// Receives issued instructions. It must not use floating point, because the hart's flags are the processor's.
+/// Receives issued instructions. It must not use floating point: the hart uses the processor's flags.
 class Recorder {
  public:
   virtual ~Recorder() = default;
   virtual void issued(const Issue& what) = 0;
-  virtual void trapped(const Op&) {}                  ///< the last one was not executed
+  virtual void trapped(const Op&) {}                  ///< the last instruction was not executed
   virtual bool wants_waits() const { return false; }  ///< whether it reads Issue::was
 };
 

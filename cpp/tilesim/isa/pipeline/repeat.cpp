@@ -1,4 +1,4 @@
-// Loops in steady state: compares pipeline states, and skips repetitions.
+// Loops in steady state: compares pipeline states and skips repetitions.
 #include <algorithm>
 
 #include "tilesim/isa/pipeline/pipeline.hpp"

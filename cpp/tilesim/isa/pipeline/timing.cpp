@@ -57,7 +57,7 @@ void read_class(const Json& object, ClassTiming& to) {
   take.reader().finish();
 }
 
-/// What follows from being what it is, where the file says nothing.
+/// Sets defaults that follow from the class, if the file gives none.
 void natural(CoreTiming& core) {
   const auto at = [&](TimingClass c) -> ClassTiming& { return core.classes[static_cast<std::size_t>(c)]; };
   for (const TimingClass c : {TimingClass::reduction, TimingClass::reduction_logic, TimingClass::reduction_widening,
@@ -80,7 +80,7 @@ void read_classes(const Json* object, CoreTiming& core) {
       }
       given[static_cast<std::size_t>(named)] = &value;
     }
-  // parents may stand behind their children in the list
+  // parents may follow their children in the list
   std::array<bool, timing_classes> done{};
   const auto fill = [&](auto&& self, TimingClass c) -> void {
     const auto i = static_cast<std::size_t>(c);

@@ -7,8 +7,8 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr Ticks small_gap = 32 * cycle;   // not shown
-constexpr std::ptrdiff_t most_kept = 16;  // of what is past
+constexpr Ticks small_gap = 32 * cycle;   // shorter gaps are not shown
+constexpr std::ptrdiff_t most_kept = 16;  // limit on past reservations
 
 using Booked = std::vector<CoreUnits::Held>;
 
@@ -24,7 +24,7 @@ void show(std::vector<CoreUnits::Held>& all, const CoreUnits::Held& held) {
     all.push_back(held);
 }
 
-/// The first time from `from` on that leaves `held` free; what lies before it is over at `before`.
+/// The first time at or after `from` with a gap of `held`; sets `before` to the end of the preceding reservation.
 Ticks room(Booked& all, Ticks from, Ticks held, Ticks& before) {
   auto next = first_after(all, from);
   while (next != all.end() && next->start < from + held) from = next->end, ++next;

@@ -9,8 +9,7 @@ constexpr unsigned mcycle = 0xB00, minstret = 0xB02;
 // fields of mstatus (privileged architecture 1.12, section 3.1.6)
 constexpr std::uint64_t mie = 1 << 3, mpie = 1 << 7, mpp = 3 << 11;
 
-/// Registers that hold what is written to them: sstatus … satp, medeleg … mcounteren, menvcfg, mscratch … mip,
-/// mnstatus.
+/// Registers that only hold the written value: sstatus … satp, medeleg … mcounteren, menvcfg, mscratch … mip, mnstatus.
 constexpr unsigned plain[] = {0x100, 0x104, 0x105, 0x106, 0x140, 0x141, 0x142, 0x143, 0x144, 0x180,
                               0x300, 0x301, 0x302, 0x303, 0x304, 0x305, 0x306, 0x30A, 0x320, 0x340,
                               0x341, 0x342, 0x343, 0x344, 0x740, 0x741, 0x742, 0x744};
@@ -29,7 +28,7 @@ Bare::Bare() {
 void Bare::call(Hart&, const Op&) { throw Trap{machine_ ? Cause::call_from_machine : Cause::call_from_user, 0, ""}; }
 
 bool Bare::trapped(Hart& hart, const Trap& trap, std::uint64_t pc) {
-  if (trap.cause == Cause::no_memory) return false;  // no handler has any either
+  if (trap.cause == Cause::no_memory) return false;  // a handler has no memory either
   const Address handler = registers_[mtvec] & ~Address{3};
   if (handler == 0 || pc == handler) return false;
   registers_[mepc] = pc;

@@ -1,4 +1,4 @@
-// A machine without an operating system: traps go through mtvec, and a store to `tohost` ends the run.
+// A machine without an operating system: traps go to mtvec, and a store to `tohost` ends the run.
 #pragma once
 
 #include <map>
@@ -7,8 +7,8 @@
 
 namespace tilesim::isa {
 
-/// The subset of the privileged architecture for the public unit tests: machine and user mode; registers of delegation,
-/// protection and translation keep their values without effect.
+/// The subset of the privileged architecture that the public unit tests need: machine and user mode. Registers of
+/// delegation, protection and translation keep their values but have no effect.
 class Bare : public Environment {
  public:
   Bare();
@@ -20,7 +20,7 @@ class Bare : public Environment {
 
  private:
   std::map<unsigned, std::uint64_t> registers_;
-  bool machine_ = true;  ///< else user mode
+  bool machine_ = true;  ///< false: user mode
 };
 
 }  // namespace tilesim::isa

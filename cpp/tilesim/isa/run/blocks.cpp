@@ -6,7 +6,7 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::size_t longest = 64;  ///< instructions of a block
+constexpr std::size_t longest = 64;  ///< limit on instructions per block
 
 std::uint32_t fetch(Memory& memory, Address pc) {
   const std::uint32_t low = memory.fetch(pc);

@@ -1,4 +1,4 @@
-// Cache of decoded code: straight runs of instructions by address, linked to their successors.
+// Cache of decoded code: straight-line instruction sequences by address, linked to their successors.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ class InstructionSet;
 struct Block {
   Address begin = 0, end = 0;  ///< end: address after the last instruction
   std::vector<Op> ops;
-  std::uint64_t work = 0;  ///< for polls: instructions, with a larger weight for vector ones
+  std::uint64_t work = 0;  ///< for polls: number of instructions, with a larger weight for vector instructions
   Block* next[2] = {};     ///< recent successors
 };
 
 class Blocks {
  public:
   explicit Blocks(std::uint32_t vlen) : vector_work_(std::max<std::uint64_t>(64, vlen / 16)) {}
-  /// The block at `pc`, decoded if necessary. Throws Trap at its first instruction if nothing can be fetched there.
+  /// The block at `pc`, decoded if necessary. Throws Trap at its first instruction if the address cannot be fetched.
   Block* at(const InstructionSet& set, Memory& memory, Address pc);
   void clear();
 
@@ -34,7 +34,7 @@ class Blocks {
   std::unordered_map<Address, std::unique_ptr<Block>> blocks_;
   std::uint64_t version_ = 0;
   const Memory* memory_ = nullptr;
-  std::uint64_t vector_work_;  ///< of a vector instruction, by register length
+  std::uint64_t vector_work_;  ///< work of a vector instruction, by register length
 };
 
 }  // namespace tilesim::isa

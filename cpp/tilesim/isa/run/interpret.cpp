@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// The caller's floating-point environment, kept while the hart uses the processor's.
+/// Saves the caller's floating-point environment while the hart uses the processor's.
 class FloatEnvironment {
  public:
   explicit FloatEnvironment(Hart& hart) : hart_(hart) {
@@ -55,7 +55,7 @@ void Hart::poll(std::uint64_t work) {
   set_rounding(static_cast<unsigned>(frm));
 }
 
-/// The block at the hart's pc, which most often followed `block` (null: none was before) lately.
+/// The block at the hart's pc, found among recent successors of `block` if possible (null: no previous block).
 inline Block* Hart::following(Block* block) {
   if (block != nullptr) [[likely]] {
     for (Block* next : block->next)
@@ -102,7 +102,7 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
         if constexpr (observed) observer->trapped(*op);
       }
       pc = at;
-      // a handler that only traps itself would never end
+      // ends a handler that does nothing but trap
       trapped_again = trapped_at == instret ? trapped_again + 1 : 0, trapped_at = instret;
       if (environment == nullptr || trapped_again > 1000 || !environment->trapped(*this, trap, at))
         return stopped_by(trap, op, at);

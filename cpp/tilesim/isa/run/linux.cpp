@@ -14,8 +14,8 @@ namespace {
 
 constexpr Address down(Address a) { return a & ~(page_bytes - 1); }
 constexpr Address up(Address a) { return down(a + page_bytes - 1); }
-constexpr std::uint64_t call_work = 1 << 10;                  ///< of a call, for polls: it may move many bytes
-constexpr std::uint64_t most_bytes = std::uint64_t{1} << 36;  ///< of one mapping
+constexpr std::uint64_t call_work = 1 << 10;                  ///< work of a call, for polls: it may move many bytes
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 36;  ///< limit per mapping
 
 constexpr Address highest_mapping = stack_top - stack_bytes - (1 << 20);
 constexpr const char *heap_name = "heap", *mapping_name = "mapping";
@@ -127,7 +127,7 @@ void Linux::call(Hart& hart, const Op&) {
       hart.x[10] = static_cast<std::uint64_t>((this->*entry.call)(hart, args.data()));
     } catch (const Trap& trap) {
       if (trap.cause == Cause::aborted || trap.cause == Cause::no_memory) throw;
-      hart.x[10] = static_cast<std::uint64_t>(-EFAULT);  // a pointer of the program's leads nowhere
+      hart.x[10] = static_cast<std::uint64_t>(-EFAULT);  // an invalid pointer of the program
     }
     return;
   }
@@ -218,7 +218,7 @@ std::int64_t Linux::mprotect(Hart& hart, const std::uint64_t* a) {
   return 0;
 }
 
-/// A mapping that grows moves, with its pages.
+/// Moves a mapping with its pages if it grows.
 std::int64_t Linux::mremap(Hart& hart, const std::uint64_t* a) {
   constexpr std::uint64_t may_move = 1;
   const Address from = a[0];
@@ -265,9 +265,9 @@ std::int64_t Linux::getrandom(Hart& hart, const std::uint64_t* a) {
 
 std::int64_t Linux::futex(Hart& hart, const std::uint64_t* a) {
   const std::uint64_t operation = a[1] & 0x7F;
-  if (operation == 1) return 0;  // wake: nobody waits
+  if (operation == 1) return 0;  // wake: no thread waits
   if (operation != 0) return -ENOSYS;
-  // waiting for a value that nobody else can change would last for ever
+  // no other thread could change the value: waiting would never end
   return hart.memory->load<std::uint32_t>(a[0]) != static_cast<std::uint32_t>(a[2]) ? -EAGAIN : -EDEADLK;
 }
 
@@ -297,7 +297,7 @@ std::int64_t Linux::uname(Hart& hart, const std::uint64_t* a) {
 }
 
 std::int64_t Linux::sysinfo(Hart& hart, const std::uint64_t* a) {
-  // struct sysinfo of include/uapi/linux/sysinfo.h: memory in bytes, all of it free
+  // struct sysinfo of include/uapi/linux/sysinfo.h: memory in bytes, all free
   std::array<std::uint64_t, 14> info{};
   info[0] = hart.cycles() / 1'000'000'000;
   info[4] = info[5] = options_.memory;

@@ -1,5 +1,5 @@
-// Deterministic emulation of the Linux calls of static programs. The clock counts instructions, or cycles if the run is
-// timed; random bytes have a seed.
+// Deterministic emulation of the Linux calls of static programs. The clock counts instructions, or cycles in a timed
+// run; random bytes follow a seed.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@ namespace tilesim::isa {
 /// Address layout of a process.
 inline constexpr Address stack_top = 0x40'0000'0000, stack_bytes = 8 << 20, mmap_from = 0x20'0000'0000;
 
-/// Destination of a standard stream: a kept text, the process's own stream, or none.
+/// Target of a standard stream: a stored text, the process's own stream, or none.
 enum class Stream : std::uint8_t { kept, own, closed };
 
 struct LinuxOptions {
-  std::string root;                 ///< files below it may be opened; empty: none
-  std::uint64_t seed = 0;           ///< of getrandom
+  std::string root;                 ///< directory whose files may be opened; empty: no files
+  std::uint64_t seed = 0;           ///< seed of getrandom
   std::array<Stream, 3> streams{};  ///< standard input, output, errors
-  std::string input;                ///< kept standard input
-  /// Bytes of pages that may be used; heap and mappings that may be read or written have no more, nor has kept output.
+  std::string input;                ///< text for standard input
+  /// Limit in bytes on pages in use; also on the heap and accessible mappings, and on stored output.
   std::uint64_t memory = std::uint64_t{4} << 30;
 };
 
@@ -39,7 +39,7 @@ class Linux : public Environment {
   std::uint64_t random();
   std::uint64_t memory_limit() const { return options_.memory; }
 
-  std::string output, errors;  ///< kept output of the standard streams
+  std::string output, errors;  ///< stored output of the standard streams
 
  private:
   using Call = std::int64_t (Linux::*)(Hart&, const std::uint64_t*);
@@ -85,7 +85,7 @@ class Linux : public Environment {
 
   std::int64_t read_bytes(Hart& hart, std::uint64_t file, Address to, std::uint64_t bytes);
   std::int64_t write_bytes(Hart& hart, std::uint64_t file, Address from, std::uint64_t bytes);
-  /// Whether `bytes` may be used in place of the `old` ones at `at`, beside what heap and mappings have elsewhere.
+  /// Whether `bytes` may replace the `old` bytes at `at`, in addition to the other heap and mapped bytes.
   bool fits(const Hart& hart, Address at, std::uint64_t old, std::uint64_t bytes) const;
   std::uint64_t unused(std::uint64_t from) const;                     ///< the lowest unused descriptor from `from` on
   std::int64_t copied(std::uint64_t file, std::uint64_t descriptor);  ///< -EBADF for an unknown file
@@ -94,10 +94,10 @@ class Linux : public Environment {
 
   LinuxOptions options_;
   Address heap_, brk_, heap_end_;
-  std::size_t read_ = 0;  ///< of the input
+  std::size_t read_ = 0;  ///< bytes of the input read so far
   std::uint64_t drawn_ = 0;
-  std::map<std::uint64_t, int> files_;    ///< the host's, by descriptor
-  std::map<std::uint64_t, int> streams_;  ///< which standard stream, by descriptor
+  std::map<std::uint64_t, int> files_;    ///< host files, by descriptor
+  std::map<std::uint64_t, int> streams_;  ///< number of the standard stream, by descriptor
 };
 
 }  // namespace tilesim::isa

@@ -1,4 +1,4 @@
-// Linux calls on files: the standard streams, and files below the root that the user named.
+// Linux calls on files: the standard streams, and files below the root directory of the options.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ constexpr std::uint64_t most_files = 1024;
 
 std::int64_t error_or(std::int64_t result) { return result < 0 ? -static_cast<std::int64_t>(errno) : result; }
 
-/// Waits until something can be read (written), and answers Ctrl-C meanwhile.
+/// Waits until the file is ready to read (write), and handles Ctrl-C meanwhile.
 void wait_for(Hart& hart, int file, short events) {
   pollfd one{file, events, 0};
   while (true) {
@@ -31,7 +31,7 @@ void wait_for(Hart& hart, int file, short events) {
   }
 }
 
-/// Open flags of RISC-V Linux (asm-generic/fcntl.h) as the host has them.
+/// Converts open flags of RISC-V Linux (asm-generic/fcntl.h) to those of the host.
 int host_flags(std::uint64_t flags) {
   int host = (flags & 3) == 0 ? O_RDONLY : (flags & 3) == 1 ? O_WRONLY : O_RDWR;
   if ((flags & 0100) != 0) host |= O_CREAT;
@@ -55,7 +55,7 @@ Linux::~Linux() {
 }
 
 std::int64_t Linux::read_bytes(Hart& hart, std::uint64_t file, Address to, std::uint64_t bytes) {
-  std::array<char, piece> buffer;  // not initialised: what is written to memory was read
+  std::array<char, piece> buffer;  // not initialised: only bytes that were read are used
   bytes = std::min(bytes, piece);
   std::int64_t got = 0;
   const auto stream = streams_.find(file);
@@ -128,7 +128,7 @@ std::int64_t Linux::writev(Hart& hart, const std::uint64_t* a) {
 std::int64_t Linux::host_path(Hart& hart, std::uint64_t directory, Address path, std::string& found) const {
   const std::string text = text_at(hart, path);
   if (options_.root.empty()) return -ENOENT;
-  if (static_cast<std::int32_t>(directory) != -100 && !text.starts_with('/')) return -ENOENT;  // AT_FDCWD alone
+  if (static_cast<std::int32_t>(directory) != -100 && !text.starts_with('/')) return -ENOENT;  // only AT_FDCWD
   std::error_code error;
   const auto root = std::filesystem::weakly_canonical(options_.root, error);
   const auto whole = std::filesystem::weakly_canonical(root / std::filesystem::path(text).relative_path(), error);
@@ -218,7 +218,7 @@ std::int64_t Linux::lseek(Hart&, const std::uint64_t* a) {
   return error_or(::lseek(open->second, static_cast<off_t>(a[1]), static_cast<int>(a[2])));
 }
 
-/// struct stat of asm-generic/stat.h, 128 bytes; host_file −1: a standard stream, which is a pipe.
+/// Writes struct stat of asm-generic/stat.h, 128 bytes; host_file −1: a standard stream, reported as a pipe.
 std::int64_t Linux::put_status(Hart& hart, Address to, int host_file) {
   std::uint32_t mode = 0010600;
   std::int64_t size = 0;
@@ -264,6 +264,6 @@ std::int64_t Linux::ioctl(Hart&, const std::uint64_t* a) {
   return streams_.contains(a[0]) || files_.contains(a[0]) ? -ENOTTY : -EBADF;
 }
 
-std::int64_t Linux::readlinkat(Hart&, const std::uint64_t*) { return -EINVAL; }  // nothing is a link
+std::int64_t Linux::readlinkat(Hart&, const std::uint64_t*) { return -EINVAL; }  // no file is a link
 
 }  // namespace tilesim::isa

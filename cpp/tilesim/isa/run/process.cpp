@@ -13,8 +13,8 @@ namespace {
 constexpr Address lower_edge(Address a) { return a & ~(page_bytes - 1); }
 constexpr Address upper_edge(Address a) { return lower_edge(a + page_bytes - 1); }
 constexpr Address highest_segment = mmap_from;
-constexpr Address returned_to = stack_top + page_bytes;  ///< ra of a call: no region at this address
-constexpr std::uint64_t thread_room = 1 << 16;           ///< around tp: the C library keeps its own data below it
+constexpr Address returned_to = stack_top + page_bytes;  ///< return address of a call: no region has this address
+constexpr std::uint64_t thread_room = 1 << 16;           ///< around tp: the C library keeps data below it
 
 Address heap_of(const Image& image) {
   Address end = page_bytes;
@@ -85,7 +85,7 @@ void Process::load(const Image& image) {
                        "addresses from " + std::to_string(end) + " on",
                        {}});
     Address begin = lower_edge(segment->address);
-    if (const Region* before = memory.find(begin); before != nullptr) {  // they share a page
+    if (const Region* before = memory.find(begin); before != nullptr) {  // both segments share a page
       memory.protect(begin, begin + page_bytes, before->access | segment->access);
       begin += page_bytes;
     }
@@ -150,7 +150,7 @@ Address Process::allocate(std::uint64_t bytes) {
 
 Address Process::mapped(std::uint64_t bytes) {
   const std::uint64_t room =
-      upper_edge(std::max<std::uint64_t>(bytes, 1)) + page_bytes;  // a page between them stays empty
+      upper_edge(std::max<std::uint64_t>(bytes, 1)) + page_bytes;  // one page between regions is left empty
   const Address at = memory.gap(mmap_from, stack_top - 2 * stack_bytes, room);
   if (at == 0) throw UserError("the arguments of the call do not fit into memory");
   memory.add(at, at + room - page_bytes, readable | writable, "argument");

@@ -31,7 +31,7 @@ template <class T>
 void store_conditional(Hart& h, const Op& o) {
   const u64 address = h.x[o.rs1];
   aligned<T>(address, Cause::store_misaligned);
-  // the hart's own stores to it end the reservation where they change the value
+  // a store of this hart ends the reservation if it changes the value
   const bool held = h.reservation == address && h.memory->load<T>(address) == static_cast<T>(h.reserved);
   if (held) h.memory->store<T>(address, static_cast<T>(h.x[o.rs2]));
   h.reservation = ~Address{0};
@@ -88,7 +88,7 @@ struct Choose {
   }
 };
 
-/// The four orders of one instruction: fences order nothing further on a single hart.
+/// Declares the four memory orderings of one instruction: on a single hart they are equivalent.
 void orders(Declarations& d, const std::string& name, u32 funct5, u32 width, const char* operands, bool one_source,
             Execute execute, const char* description) {
   static const std::array<const char*, 4> suffixes{"", ".rl", ".aq", ".aqrl"};

@@ -69,7 +69,7 @@ void logic(Declarations& d) {
     "An unsigned half word.");
 }
 
-/// Each byte that is not 0 becomes ones.
+/// Replaces each nonzero byte by all ones.
 u64 bytes_or(u64 value) {
   u64 result = 0;
   for (int i = 0; i < 64; i += 8)

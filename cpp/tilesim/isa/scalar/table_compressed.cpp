@@ -1,4 +1,4 @@
-// C: each instruction executes as the one that it expands to.
+// C: each instruction executes like the instruction to which it expands.
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/table/means.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr Encoding quadrant(u32 number, u32 funct3) { return field(1, 0, number) | field(15, 13, funct3); }
 
-/// A compressed form: meaning, unit, class and traits are those of `whole`.
+/// Declares a compressed form with meaning, unit, class and traits of `whole`.
 void form(Declarations& d, const char* name, const char* operands, Encoding encoding, const char* whole) {
   for (const InstructionInfo& entry : d.entries) {
     if (entry.name != whole) continue;

@@ -11,7 +11,7 @@ void to_integer(Hart& h, const Op& o) {
   const auto bits = unbox<F>(h.f[o.rs1]);
   if constexpr (F::host)
     if (mode == Round::zero) {
-      // what surely fits is truncated by the processor, which sets the same flags
+      // the processor truncates values that certainly fit, and sets the same flags
       const auto value = std::bit_cast<typename F::Value>(bits);
       constexpr auto limit = static_cast<typename F::Value>(u64{1} << (8 * sizeof(T) - (std::is_signed_v<T> ? 1 : 2)));
       if (value > (std::is_signed_v<T> ? -limit : typename F::Value{0}) && value < limit) {
@@ -58,7 +58,7 @@ constexpr Encoding code(u32 funct5, u32 format, u32 source) {
 template <class F, class T>
 void with_integer(Declarations& d, const char* letters, u32 number) {
   const std::string dot = std::string(".") + F::suffix;
-  // a conversion that is always exact is written with mode 0
+  // a conversion that is always exact has rounding mode 0
   const bool exact = F::format.fraction > 32 && sizeof(T) == 4;
   d("fcvt." + (letters + dot), "rd, fs1, rm", code(0x18, F::code, number), "float-convert", to_integer<F, T>,
     "Integer from a float; saturates.");

@@ -61,7 +61,7 @@ void square_root(Hart& h, const Op& o) {
   h.f[o.rd] = box<F>(soft::square_root(F::format, a, mode, h.fflags));
 }
 
-/// ±(a · b) ± c, rounded once.
+/// ±(a · b) ± c with one rounding.
 template <class F, bool minus_product, bool minus_c>
 void fused(Hart& h, const Op& o) {
   const Round mode = rounding(h, o);
@@ -74,7 +74,7 @@ void fused(Hart& h, const Op& o) {
     if (mode == h.host) [[likely]] {
       using Value = typename F::Value;
       const Value value = std::fma(std::bit_cast<Value>(a), std::bit_cast<Value>(b), std::bit_cast<Value>(c));
-      // infinity · 0 + NaN is invalid here, on some processors not
+      // infinity · 0 + NaN is invalid in RISC-V, but not on some host processors
       if (value != value) soft::multiply_add(F::format, a, b, c, mode, h.fflags);
       h.f[o.rd] = box<F>(canonical<F>(value));
       return;

@@ -7,7 +7,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// As the architecture says: by 0 all ones, and the most negative number by −1 stays.
+/// Division as in the architecture: by 0 all ones; the most negative number by −1 is itself.
 template <class T>
 T quotient(T a, T b) {
   if (b == 0) return static_cast<T>(-1);

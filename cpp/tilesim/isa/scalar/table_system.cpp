@@ -13,7 +13,7 @@ void access(Hart& h, const Op& o) {
   const auto number = static_cast<unsigned>(o.bits >> 20);
   const unsigned source = o.bits >> 15 & 31;
   const u64 operand = immediate ? source : h.x[source];
-  // a plain write to x0 reads nothing, a set or clear by x0 (or 0) writes nothing
+  // a write with rd x0 does not read; a set or clear with x0 (or 0) does not write
   const bool reads = change != Change::replace || o.rd != no_register;
   const bool writes = change == Change::replace || source != 0;
   const u64 before = reads ? read_csr(h, o, number) : 0;

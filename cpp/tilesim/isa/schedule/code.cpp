@@ -13,13 +13,13 @@ namespace {
 constexpr std::int64_t branch_words = 1000;
 bool small(std::int64_t value) { return value >= -2048 && value <= 2047; }
 
-/// vtype of tail- and mask-agnostic elements.
+/// The value of vtype with tail- and mask-agnostic elements.
 std::int64_t vtype_of(unsigned sew, int lmul) {
   const unsigned width = sew == 8 ? 0U : sew == 16 ? 1U : sew == 32 ? 2U : 3U;
   return 0xC0 | width << 3 | (static_cast<unsigned>(lmul) & 7);
 }
 
-/// Log2 of SEW / LMUL, but for a constant.
+/// log2 of SEW / LMUL plus a constant.
 std::int64_t ratio(std::int64_t type) {
   const std::int64_t lmul = type & 7;
   return (type >> 3 & 7) - (lmul > 4 ? lmul - 8 : lmul);
@@ -48,7 +48,7 @@ void Code::op(std::string_view name, const std::vector<std::int64_t>& operands) 
 }
 
 void Code::put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements) {
-  // what has its own width of elements leaves the type as it stands, where that has as many of them in a register
+  // loads and stores of their own width keep vtype if it has the same number of elements per register
   const GroupRule& rule = written.info->groups;
   const bool own_width = rule.vd.kind == Group::fixed && rule.vs1.kind == Group::none && rule.vs2.kind == Group::none;
   const bool stands = own_width && vl_ == elements && ratio(type_) == ratio(written.type);
@@ -66,14 +66,14 @@ void Code::load_constant(unsigned x, std::int64_t value) {
     return;
   }
   const std::int64_t low = (value << 52) >> 52;
-  // the highest numbers have no number above them: modulo 2^64 as the instructions
+  // wraps modulo 2^64, as the instructions do
   load_constant(x,
                 static_cast<std::int64_t>(static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(low)) >> 12);
   op("slli", {x, x, 12});
   if (low != 0) op("addi", {x, x, low});
 }
 
-/// auipc and addi, whose numbers are known when the kernel is.
+/// Writes auipc and addi, whose numbers `finish` fills in.
 void Code::load_address(unsigned x, const std::vector<std::uint32_t>& words) {
   addresses_.push_back({words_.size(), data_.size()});
   op("auipc", {x, 0});
@@ -81,7 +81,7 @@ void Code::load_address(unsigned x, const std::vector<std::uint32_t>& words) {
   data_.insert(data_.end(), words.begin(), words.end());
 }
 
-/// A register that holds the constant in the whole kernel; 0: none is left.
+/// A register that holds the constant during the whole kernel; 0: none is free.
 unsigned Code::kept(std::int64_t value) {
   constexpr std::size_t most = 10;  // s2 to s11
   if (!constants_.contains(value) && constants_.size() < most)
@@ -109,7 +109,7 @@ void Code::set_type(std::int64_t elements, std::int64_t type) {
   vl_ = elements;
   const std::int64_t before = type_;
   type_ = type;
-  // types of one ratio of width to length have equally many elements: vl stays
+  // types with equal ratios of SEW to LMUL have equal vl
   if (same && ratio(before) == ratio(type)) return op("vsetvli", {zero, zero, type});
   if (elements < 32) return op("vsetivli", {zero, elements, type});
   unsigned count = small(elements) ? 0 : kept(elements);
@@ -124,7 +124,7 @@ void Code::begin_loop(unsigned counter, std::int64_t trips) {
   loops_.push_back({words_.size(), 0, static_cast<std::uint8_t>(counter)});
 }
 
-/// Bodies out of a branch's reach jump.
+/// Bodies beyond a branch's reach use a jump.
 void Code::end_loop() {
   KernelLoop& loop = loops_[open_.back()];
   open_.pop_back();

@@ -1,4 +1,4 @@
-// Writes the machine code of kernels instruction by instruction, with loops that know their counters.
+// Writes the machine code of kernels instruction by instruction, with loops and their counters.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace tilesim::isa {
 
-/// A loop of a kernel: its counter decreases to 0 (or below 1 with a shorter last trip).
+/// A loop of a kernel: its counter decreases to 0.
 struct KernelLoop {
-  std::size_t begin = 0, end = 0;  ///< word indices: first of the body, the jump back
+  std::size_t begin = 0, end = 0;  ///< word indices: first word of the body, word of the jump back
   std::uint8_t counter = 0;        ///< x register
 };
 
-/// A function without arguments that returns by `ret`: addresses of operands are constants.
+/// A function without arguments that returns by `ret`; addresses of operands are constants in its code.
 struct Kernel {
   std::vector<std::uint32_t> words;
   std::vector<KernelLoop> loops;
   std::vector<std::uint32_t> data;  ///< after the instructions
 
-  std::vector<std::uint32_t> image() const;           ///< instructions and data
+  std::vector<std::uint32_t> image() const;           ///< instructions followed by data
   std::string text(const InstructionSet& set) const;  ///< an assembly listing
 };
 
-/// A recorded instruction: vector operands from 32 on are values without a register.
+/// A recorded instruction; vector operands from 32 on are values without a register.
 struct Written {
   const InstructionInfo* info = nullptr;
   std::vector<std::int64_t> operands;
@@ -41,12 +41,12 @@ class Code {
  public:
   explicit Code(const InstructionSet& set) : set_(set) {}
 
-  /// Records all that follows, whatever the number of elements; null: writes again.
+  /// Records all later instructions, independently of the number of elements; null: writes code again.
   void record(std::vector<Written>* to) { recorded_ = to, forget_vl(); }
   /// Writes a recorded instruction with its operands replaced.
   void put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements);
 
-  /// Operands in the order of the assembler's text; missing ones get their default.
+  /// Operands are in the order of the assembler's text; missing ones get their default.
   void op(std::string_view name, std::initializer_list<std::int64_t> operands) {
     op(name, std::vector<std::int64_t>(operands));
   }
@@ -54,12 +54,12 @@ class Code {
   void load_constant(unsigned x, std::int64_t value);
   /// Loads the address of words that follow the kernel's instructions.
   void load_address(unsigned x, const std::vector<std::uint32_t>& words);
-  /// x[reg] += by; keeps a large constant in a register from `constants()` on, if one is free.
+  /// x[reg] += by; keeps a large constant in a register for the whole kernel, if one is free.
   void advance(unsigned reg, std::int64_t by) {
     if (by != 0) add(reg, reg, by);
   }
   void add(unsigned to, unsigned from, std::int64_t by);
-  /// Writes nothing if already set. `stay`: masked-off elements keep their values.
+  /// Sets vl and vtype unless already set. `stay`: masked-off elements keep their values.
   void set_vl(std::int64_t elements, unsigned sew, int lmul, bool stay = false);
   void forget_vl() { vl_ = -1; }
   void begin_loop(unsigned counter, std::int64_t trips);
@@ -68,13 +68,13 @@ class Code {
   void begin_piece();
   void end_piece();
   std::size_t pieces() const { return pieces_.size(); }
-  /// Places pieces in this order; a repeated piece becomes a loop, a repeated sequence of loops an outer loop.
+  /// Writes pieces in this order; a repeated piece becomes a loop, a repeated sequence of loops an outer loop.
   void join(const std::vector<std::size_t>& order);
-  /// Adds loads of the constants of `advance`, all code, and `ret`.
+  /// Adds the loads of constants, all code, and `ret`.
   Kernel finish();
   std::size_t size() const { return words_.size(); }
   const InstructionSet& set() const { return set_; }
-  /// Marks a place to which later code may jump back.
+  /// Marks a position to which later code may jump back.
   void mark() { mark_ = words_.size(); }
   std::int64_t from_mark() const {  ///< in bytes, negative
     return 4 * (static_cast<std::int64_t>(mark_) - static_cast<std::int64_t>(words_.size()));

@@ -7,14 +7,14 @@
 
 namespace tilesim::isa {
 
-/// Not enough registers for a kernel of this shape.
+/// Thrown if a kernel of this shape needs too many registers.
 struct OutOfRegisters {};
 
 /// Allocates groups of 2^lmul vector registers; v0 is reserved for masks.
 class RegisterGroups {
  public:
   explicit RegisterGroups(int lmul) : lmul_(lmul), free_(32U >> lmul, true) {}
-  /// OutOfRegisters if none is free.
+  /// Throws OutOfRegisters if no group is free.
   unsigned take() {
     for (std::size_t i = 1; i < free_.size(); ++i)
       if (free_[i]) return free_[i] = false, static_cast<unsigned>(i << lmul_);

@@ -1,4 +1,4 @@
-// Assigns registers to values of overlapping iterations, by their lifetimes.
+// Assigns registers to the values of overlapping iterations, by their lifetimes.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -23,9 +23,9 @@ void SoftwarePipeline::find_lives() {
   }
 }
 
-/// Lives of one iteration's values in `turns` turns are arcs of a circle. From a place on it, arcs that lie over it
-/// come first, then the others by where they begin: each takes the free register that waited least. Where that is not
-/// enough, another place is begun at.
+/// Lifetimes of one iteration's values in `turns` turns are arcs of a circle. Starting at a point of it, arcs across
+/// the point come first, then the others by their start; each takes the free register that has been free for the
+/// shortest time. If registers do not suffice, another starting point is tried.
 bool SoftwarePipeline::color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free) {
   const std::int64_t around = interval * turns;
   std::vector<Arc> arcs;
@@ -61,7 +61,7 @@ bool SoftwarePipeline::give_arcs(const std::vector<Arc>& order, std::int64_t aro
     std::int64_t least = INT64_MAX;
     for (std::size_t r = 0; r < free.size() && least > 0; ++r) {
       if (!free[r]) continue;
-      std::int64_t waited = around;  // from the end of the one before
+      std::int64_t waited = around;  // time since the previous arc's end
       bool apart = true;
       for (const Arc& other : held[r]) {
         const std::int64_t after = (arc.begin - other.begin + around) % around,

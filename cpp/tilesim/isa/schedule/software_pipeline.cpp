@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned first_value = 32;
 
-/// In parts of a cycle, `parts` of them: as many as instructions may begin on one kind of pipe.
+/// Converts ticks to 1 / `parts` of a cycle, the most instructions that one kind of pipe can start per cycle.
 std::int64_t parts_up(Ticks t, std::int64_t parts) { return (t * parts + cycle - 1) / cycle; }
 
 }  // namespace
@@ -30,7 +30,7 @@ void SoftwarePipeline::begin(Section section) {
   code_.record(&recorded_);
 }
 
-/// Values and the mask register that an instruction reads and writes.
+/// Finds values and the mask register that an instruction reads and writes.
 void SoftwarePipeline::uses(const Written& written, std::vector<unsigned>& reads, std::vector<unsigned>& writes,
                             bool& reads_mask, bool& writes_mask) const {
   const InstructionInfo& info = *written.info;
@@ -53,8 +53,8 @@ void SoftwarePipeline::uses(const Written& written, std::vector<unsigned>& reads
   }
 }
 
-/// Scalar instructions go with the vector one behind them, a pointer's step with the one before it; what makes a mask
-/// goes with all that reads it.
+/// Bundles instructions: scalar ones with the next vector instruction, pointer steps with the previous one, mask
+/// writers with all readers of the mask.
 void SoftwarePipeline::end() {
   code_.record(nullptr);
   std::vector<std::size_t> mask_until(recorded_.size(), 0);
@@ -103,7 +103,7 @@ void SoftwarePipeline::close(std::vector<Written>& open, const Section& section)
   bundles_.push_back(std::move(bundle));
 }
 
-/// How long its pipe is held, and when its results may be read; inside it, one waits for the other.
+/// Sets the time in its pipe and the latency; instructions of a bundle wait for each other.
 void SoftwarePipeline::take_times(Bundle& bundle) {
   bool first = true;
   for (const Written& one : bundle.all) {
@@ -136,7 +136,7 @@ bool apart(const Section& a, const Section& b) {
 
 }  // namespace
 
-/// What must come behind what, and how long, within an iteration.
+/// Finds the dependences within an iteration, with their least distances.
 void SoftwarePipeline::find_edges() {
   edges_.clear();
   const auto has = [](const std::vector<unsigned>& of, unsigned value) {
@@ -145,11 +145,11 @@ void SoftwarePipeline::find_edges() {
   for (std::size_t to = 0; to < bundles_.size(); ++to)
     for (std::size_t from = 0; from < to; ++from) {
       const Bundle &a = bundles_[from], &b = bundles_[to];
-      // where they never stand together, order alone counts
+      // bundles that never run in the same iteration only keep their order
       const std::int64_t least = apart(a.section, b.section) ? 0 : 1;
       std::int64_t distance = -1;
       for (const unsigned value : a.writes) {
-        // a consumer that is done sooner waits for the last part
+        // a shorter consumer waits for the producer's last part
         if (has(b.reads, value))
           distance = std::max(distance, least * (a.latency + std::max<std::int64_t>(0, a.held - b.held)));
         if (has(b.writes, value)) distance = std::max(distance, least);
@@ -160,7 +160,7 @@ void SoftwarePipeline::find_edges() {
     }
 }
 
-/// In how many of the iterations it stands.
+/// The share of iterations in which the section runs.
 double SoftwarePipeline::share(const Section& section) const {
   double part = 1;
   const auto steps = static_cast<double>(space_.steps), block = static_cast<double>(space_.block);
@@ -175,7 +175,7 @@ double SoftwarePipeline::share(const Section& section) const {
   return part;
 }
 
-/// Cycles from one iteration to the next, by the pipes.
+/// Lower bound of the interval between iterations, by the load of the pipes.
 std::int64_t SoftwarePipeline::least_interval() const {
   std::vector<double> held(pipe_kinds + core_.units.size(), 0);
   for (const Bundle& bundle : bundles_) held[bundle.pipe] += share(bundle.section) * static_cast<double>(bundle.held);
@@ -187,11 +187,11 @@ std::int64_t SoftwarePipeline::least_interval() const {
   return static_cast<std::int64_t>(std::ceil(most - 1e-9));
 }
 
-/// Times of all, where pipes are free in turn; what nobody waits for begins late.
+/// Schedules bundles when their pipes are free; those that nothing waits for start late.
 void SoftwarePipeline::place(std::int64_t interval) {
   std::int64_t length = 0;
   for (Bundle& bundle : bundles_) bundle.time = 0;
-  for (const Edge& edge : edges_)  // ordered by their ends
+  for (const Edge& edge : edges_)  // sorted by their ends
     bundles_[edge.to].time = std::max(bundles_[edge.to].time, bundles_[edge.from].time + edge.distance);
   for (const Bundle& bundle : bundles_) length = std::max(length, bundle.time + bundle.held);
   for (Bundle& bundle : bundles_) bundle.late = length - bundle.held;
@@ -249,7 +249,7 @@ bool SoftwarePipeline::stands(const Section& section, const IterationPosition& a
   return section.total < 0 || at.step % space_.totals == section.total;
 }
 
-/// Iterations of one sort have the same instructions.
+/// Key of an iteration: iterations with equal keys have the same instructions.
 std::int64_t SoftwarePipeline::sort_of(const IterationPosition& at) const {
   std::int64_t sort = 1;
   std::uint8_t seen = 0;
@@ -293,7 +293,7 @@ void SoftwarePipeline::write_bundle(const Bundle& bundle, const IterationPositio
   }
 }
 
-/// The shortest for which registers suffice: by steps of an eighth, then between the last two.
+/// Finds the shortest interval for which registers suffice: in steps of an eighth, then by bisection.
 void SoftwarePipeline::find_interval(unsigned first) {
   std::int64_t length = 0;
   for (const Bundle& bundle : bundles_) length += bundle.held + bundle.latency;
@@ -307,7 +307,7 @@ void SoftwarePipeline::find_interval(unsigned first) {
     if (interval_ > length) throw OutOfRegisters{};
     short_of = interval_;
   }
-  bool placed = true;  // as in the interval
+  bool placed = true;  // the schedule is that of `interval_`
   while (interval_ - short_of > 1) {
     const std::int64_t middle = (short_of + interval_) / 2;
     placed = suffices(middle);

@@ -1,5 +1,5 @@
 // Software pipelining of kernels. The instructions of one iteration are recorded, scheduled by latencies and pipes,
-// given rotating registers and written together with those of the adjacent iterations.
+// given rotating registers, and written interleaved with those of adjacent iterations.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace tilesim::isa {
 
-/// Iterations: blocks of up to `block` groups; in each, steps; in each, the groups of the block.
+/// Iterations: blocks of up to `block` groups; within each block, steps; within each step, the groups of the block.
 struct IterationSpace {
   std::int64_t groups = 1, steps = 1, block = 1;
-  std::int64_t elements = 1, last_elements = 1;  ///< of all groups but the last, of the last
-  std::int64_t totals = 1;                       ///< totals to which the steps of a group add in turn
-  std::int64_t ragged_from = INT64_MAX;          ///< first step with excluded positions
+  std::int64_t elements = 1, last_elements = 1;  ///< in all groups but the last, in the last
+  std::int64_t totals = 1;                       ///< totals to which consecutive steps of a group add in turn
+  std::int64_t ragged_from = INT64_MAX;          ///< first step with positions without elements
   std::int64_t count() const { return groups * steps; }
 };
 
@@ -25,20 +25,20 @@ struct Section {
   enum Fact : std::uint8_t {
     first_step = 1,
     last_step = 2,
-    first_group = 4,  ///< of its block
+    first_group = 4,  ///< of the block
     last_group = 8,
-    fresh = 16,  ///< the first of those that add to their total
+    fresh = 16,  ///< first step that adds to its total
     ragged = 32,
   };
   std::uint8_t with = 0, without = 0;
-  std::int64_t total = -1;  ///< only in steps that add to it
+  std::int64_t total = -1;  ///< only in steps that add to this total
 };
 
 class SoftwarePipeline {
  public:
-  /// Lifetime of a value: an iteration; the groups of a step; the steps of a group.
+  /// Lifetime of a value: one iteration; the groups of a step; the steps of a group.
   enum class Scope : std::uint8_t { iteration, step, group };
-  /// Not enough registers, even for the slowest schedule.
+  /// Thrown if even the slowest schedule needs too many registers.
   struct OutOfRegisters {};
 
   SoftwarePipeline(Code& code, const InstructionSet& set, const CoreTiming& core,
@@ -52,7 +52,7 @@ class SoftwarePipeline {
         parts_(std::max<std::int64_t>(1, core.pipes[0])),
         state_(core.vlen) {}
 
-  /// A new value, for operands of recorded instructions.
+  /// A new value, to be used as an operand of recorded instructions.
   unsigned value(Scope scope = Scope::iteration);
   std::int64_t totals() const { return space_.totals; }
   void begin(Section section);
@@ -73,8 +73,8 @@ class SoftwarePipeline {
   };
   struct Value {
     Scope scope = Scope::iteration;
-    std::int64_t begin = INT64_MAX, end = -1;  ///< times in its iteration
-    std::vector<unsigned> registers;           ///< in turn
+    std::int64_t begin = INT64_MAX, end = -1;  ///< first and last time in its iteration
+    std::vector<unsigned> registers;           ///< used in turn
   };
   struct Arc {
     std::size_t value;
@@ -113,8 +113,8 @@ class SoftwarePipeline {
   const std::vector<StaticTiming>& timings_;
   const IterationSpace space_;
   const int lmul_;
-  const std::int64_t parts_;  ///< of a cycle, in which times are
-  VectorState state_;         ///< of no program: what times depend on
+  const std::int64_t parts_;  ///< units of time per cycle
+  VectorState state_;         ///< scratch state from which timings are computed
   std::vector<Bundle> bundles_;
   std::vector<Value> values_;
   std::vector<Edge> edges_;

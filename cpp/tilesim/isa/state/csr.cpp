@@ -34,7 +34,7 @@ constexpr std::pair<std::string_view, unsigned> names[] = {{"fflags", 0x001},   
                                                            {"mvendorid", 0xF11},     {"marchid", 0xF12},
                                                            {"mimpid", 0xF13},        {"mhartid", 0xF14}};
 
-/// What kernels may ask: scratchpad's place and bytes, lanes, arrays, rows, columns, core, sequencer.
+/// Properties for kernels: address and bytes of the scratchpad, lanes, arrays, rows, columns, core, sequencer.
 std::uint64_t npu_csr(const NpuSpec& spec, unsigned number) {
   const std::uint64_t values[] = {scratchpad_base, spec.scratchpad_bytes, spec.lanes, spec.arrays,
                                   spec.rows,       spec.columns,          spec.core,  spec.sequencer};
@@ -83,7 +83,7 @@ std::uint64_t read_csr(Hart& h, const Op& op, unsigned number) {
   if (h.npu != nullptr && number >= 0xCC0 && number <= 0xCC7) return npu_csr(h.npu->spec, number);
   std::uint64_t value = 0;
   if (h.environment != nullptr && h.environment->read_csr(h, number, value)) return value;
-  // counted before the instruction that reads them
+  // without the instruction that reads the counter
   if ((number == 0xC00 || number == 0xC01) && h.clock != nullptr && h.clock->cycles() >= 0) return h.cycles();
   if (number >= 0xC00 && number <= 0xC02) return h.instret - 1;
   illegal(op, "no such control register");

@@ -12,7 +12,7 @@ namespace tilesim::isa {
 int csr_number(std::string_view name);
 std::string_view csr_name(unsigned number);
 
-/// Throws Trap, illegal, if the register does not exist or cannot be written.
+/// Throws Trap (illegal) if the register does not exist or cannot be written.
 std::uint64_t read_csr(Hart& hart, const Op& op, unsigned number);
 void write_csr(Hart& hart, const Op& op, unsigned number, std::uint64_t value);
 

@@ -6,7 +6,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// frm as <cfenv> names it; nearest, ties away, has no name there.
+/// The rounding mode in <cfenv>, which lacks nearest with ties away.
 int host_mode(Round mode) {
   switch (mode) {
     case Round::zero:

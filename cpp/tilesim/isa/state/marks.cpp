@@ -33,7 +33,7 @@ Counters Counters::operator-(const Counters& less) const {
           bytes_stored - less.bytes_stored};
 }
 
-/// Without the instruction that issued last, unless `last`.
+/// Counters so far; without the last issued instruction unless `last`.
 Counters Marks::now(const Hart& hart, bool last) const {
   Counters all;
   all.instructions = hart.instret - (last ? 0 : 1);

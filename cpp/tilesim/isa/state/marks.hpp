@@ -1,4 +1,4 @@
-// Regions that a program marks, and the counters of each.
+// Regions that a program marks, with the counters of each region.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ struct Op;
 
 struct Counters {
   std::uint64_t instructions = 0, vector_instructions = 0, element_operations = 0;
-  std::uint64_t bytes_moved = 0;  ///< by DMA, of the tensor's elements
-  // of timed runs
+  std::uint64_t bytes_moved = 0;  ///< by DMA: bytes of tensor elements
+  // only in timed runs
   std::int64_t cycles = 0;
   std::uint64_t operations = 0, bytes_loaded = 0, bytes_stored = 0;
 
@@ -20,32 +20,31 @@ struct Counters {
   Counters operator-(const Counters& less) const;
 };
 
-/// Who times a run counts more.
+/// Additional counters of a timed run.
 class CounterSource {
  public:
   virtual ~CounterSource() = default;
-  /// `last`: with the instruction that issued last.
+  /// `last`: includes the last issued instruction.
   virtual void count(Counters& to, bool last) const = 0;
 };
 
-/// Regions lie within each other: a region that ends is the one that began last.
+/// Regions are nested: the region that ends is the last one that began.
 class Marks {
  public:
   struct Region {
     std::uint16_t number = 0;
-    std::int32_t within = -1;  ///< place of the region around it; −1: none
-    std::uint64_t times = 0;   ///< it began
-    bool open = false;         ///< it had not ended when the run did
+    std::int32_t within = -1;  ///< index of the enclosing region; −1: none
+    std::uint64_t times = 0;   ///< number of entries
+    bool open = false;         ///< the region had not ended at the end of the run
     Counters in;
   };
 
-  const CounterSource* source = nullptr;  ///< of a timed run
+  const CounterSource* source = nullptr;  ///< set in a timed run
 
-  /// Throw Trap, illegal: too many within each other; an end of a region that is not the last that began.
+  /// Throws Trap (illegal) for too many nested regions, or for the end of a region that is not the innermost one.
   void begin(Hart& hart, const Op& op, std::uint16_t number);
   void end(Hart& hart, const Op& op, std::uint16_t number);
-  /// One for each region and the regions around it, in the order of their beginnings; what has not ended counts to
-  /// here.
+  /// One entry per region and enclosing regions, in order of their first entry; open regions count up to now.
   std::vector<Region> regions(const Hart& hart) const;
 
  private:

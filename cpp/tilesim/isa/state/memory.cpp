@@ -59,7 +59,7 @@ Region* Memory::owner(Address address) {
 const Region* Memory::find(Address address) const { return const_cast<Memory*>(this)->owner(address); }
 
 void Memory::forget() {
-  // no page has this number
+  // an impossible page number
   reads_.fill({~Address{0}, nullptr});
   writes_.fill({~Address{0}, nullptr});
 }
@@ -136,7 +136,7 @@ std::uint8_t* Memory::page(Address address, std::uint8_t access, Cause cause) {
 }
 
 void Memory::limit(std::uint64_t bytes) {
-  constexpr std::size_t spare_bytes = 16 << 20;  // never touched
+  constexpr std::size_t spare_bytes = 16 << 20;  // untouched reserve
   most_ = bytes >> page_bits;
   spare_.reset(new std::uint8_t[spare_bytes]);
 }
@@ -179,7 +179,7 @@ std::uint8_t* Memory::for_writing(Address address) {
   CachedPage& entry = writes_[address >> page_bits & mask];
   if (entry.page == address >> page_bits) return entry.bytes + (address & (page_bytes - 1));
   std::uint8_t* bytes = page(address, writable, Cause::store_fault);
-  // the page that is watched is never cached
+  // the watched page is never cached
   if (watched_ == 0 || address >> page_bits != watched_ >> page_bits) entry = {address >> page_bits, bytes};
   return bytes + (address & (page_bytes - 1));
 }

@@ -1,4 +1,4 @@
-// The memory of a run: regions of pages that are allocated on first use. All other accesses trap.
+// The memory of a run: regions of pages that are allocated on first use. Accesses outside regions trap.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ inline constexpr Address page_bytes = Address{1} << page_bits;
 
 enum Access : std::uint8_t { readable = 1, writable = 2, executable = 4 };
 
-/// Pages of a region by number, in blocks allocated with their first page, so that regions may be far larger than the
-/// used memory.
+/// Pages of a region by number, in blocks allocated with their first page: a region may be far larger than the memory
+/// in use.
 class Pages {
  public:
   using Bytes = std::unique_ptr<std::uint8_t[]>;
 
-  /// Null: not used yet, reads as zeros.
+  /// The bytes of a page; null: not allocated, reads as zeros.
   Bytes& at(std::uint64_t number) {
     std::unique_ptr<Block>& block = blocks_[(first_ + number) >> block_bits];
     if (block == nullptr) block = std::make_unique<Block>();
@@ -39,17 +39,17 @@ class Pages {
   /// Removes the pages from `number` on, and returns them.
   Pages split(std::uint64_t number);
 
-  std::uint64_t used = 0;  ///< pages that have appeared: counted by the memory
+  std::uint64_t used = 0;  ///< number of allocated pages, counted by Memory
 
  private:
   static constexpr unsigned block_bits = 9, block_pages = 1 << block_bits;
   using Block = std::array<Bytes, block_pages>;
 
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::uint64_t first_ = 0, count_ = 0;  ///< page 0 is number `first_` of the first block
+  std::uint64_t first_ = 0, count_ = 0;  ///< page 0 has index `first_` in the first block
 };
 
-/// Addresses [begin, end), multiples of a page, with access rights `access`.
+/// Addresses [begin, end), whole pages, with access rights `access`.
 struct Region {
   Address begin = 0, end = 0;
   std::uint8_t access = readable | writable;
@@ -64,21 +64,21 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Adds a region; UserError for an overlap with another one.
+  /// Adds a region; throws UserError if it overlaps another one.
   void add(Address begin, Address end, std::uint8_t access, std::string name);
   void remove(Address begin, Address end);                        ///< removes the range, splitting regions
-  void protect(Address begin, Address end, std::uint8_t access);  ///< regions are cut
-  void grow(Address begin, Address end);                          ///< the region that holds `begin`, to a later end
+  void protect(Address begin, Address end, std::uint8_t access);  ///< changes access rights, splitting regions
+  void grow(Address begin, Address end);                          ///< extends the region that contains `begin`
   const Region* find(Address address) const;                      ///< null outside all regions
   const std::vector<Region>& regions() const { return regions_; }
   /// Limits the bytes of allocated pages over all regions; a page beyond traps.
   void limit(std::uint64_t bytes);
   std::uint64_t used() const { return used_ << page_bits; }
-  /// What the page at `from` holds, to that at `to`, which has not appeared: both lie in regions.
+  /// Moves the page at `from` to `to`, where no page is allocated; both are in regions.
   void move_page(Address from, Address to);
-  /// The lowest free range of `bytes` at or above `from`, below `below`; 0: none.
+  /// The lowest free range of `bytes` at or above `from` and below `below`; 0: none.
   Address gap(Address from, Address below, std::uint64_t bytes) const;
-  /// Changes whenever code may have changed: decoded blocks of another version are not run.
+  /// Changes whenever code may have changed, which makes older decoded blocks invalid.
   std::uint64_t version() const { return version_; }
   void code_changed() { ++version_; }
 
@@ -106,11 +106,11 @@ class Memory {
   }
 
   void read(Address address, void* to, std::uint64_t bytes);           ///< throws Trap, load fault
-  void write(Address address, const void* from, std::uint64_t bytes);  ///< throws Trap, store fault; nothing written
-  /// Like `write`, whatever the access rights: for loaders and arguments. UserError at the limit.
+  void write(Address address, const void* from, std::uint64_t bytes);  ///< throws Trap, store fault, before any change
+  /// Like `write`, but ignores access rights: for loaders and arguments. Throws UserError at the memory limit.
   void place(Address address, const void* from, std::uint64_t bytes);
   std::uint16_t fetch(Address address);  ///< throws Trap, fetch fault
-  /// Bytes from `address` to the end of its page, for loops over long rows; throws Trap.
+  /// Pointer to the bytes from `address` to the end of its page, for long rows; throws Trap.
   std::uint8_t* for_reading(Address address);
   std::uint8_t* for_writing(Address address);
   bool can(Address address, std::uint64_t bytes, std::uint8_t access) const;
@@ -127,14 +127,14 @@ class Memory {
   Region* owner(Address address);
   std::uint8_t* page(Address address, std::uint8_t access, Cause cause);
   void appear(Region& region, Address address);
-  std::size_t cut(Address at);  ///< index of the first region at or above `at`, none crosses it
-  void forget();                ///< what is cached of pages
+  std::size_t cut(Address at);  ///< splits the region that contains `at`; index of the first region at or above `at`
+  void forget();                ///< clears cached pages
 
   std::vector<Region> regions_;  ///< by address
   std::array<CachedPage, mask + 1> reads_, writes_;
   std::uint64_t version_ = 1;
   std::uint64_t used_ = 0, most_ = ~std::uint64_t{0};  ///< pages
-  std::unique_ptr<std::uint8_t[]> spare_;              ///< so that there is room to report a failed allocation
+  std::unique_ptr<std::uint8_t[]> spare_;              ///< reserve for reporting a failed allocation
   Address watched_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace {
 using u64 = std::uint64_t;
 __extension__ using u128 = unsigned __int128;
 
-/// sign · significand · 2^exponent; the significand of a finite number other than 0 has its highest bit at 63.
+/// sign · significand · 2^exponent; the highest bit of a finite nonzero significand is bit 63.
 struct Number {
   enum Kind { zero, finite, infinite, nan } kind = zero;
   bool negative = false;
@@ -44,7 +44,7 @@ u64 invalid_result(Format f, std::uint8_t& flags) {
   return f.canonical();
 }
 
-/// The canonical NaN, and the flag if one of the operands signals.
+/// The canonical NaN; sets the invalid flag if an operand is a signaling NaN.
 u64 nan_of(Format f, std::uint8_t& flags, u64 a, u64 b, u64 c = 0) {
   if (is_signalling(f, a) || is_signalling(f, b) || is_signalling(f, c)) flags |= invalid;
   return f.canonical();
@@ -55,7 +55,7 @@ int highest(u128 value) {
   return top != 0 ? 127 - std::countl_zero(top) : 63 - std::countl_zero(static_cast<u64>(value));
 }
 
-/// Whether a magnitude is rounded up: `last` is the lowest kept bit, `rest` compares what is dropped with half of it.
+/// Whether to round a magnitude up: `last` is the lowest kept bit, `rest_to_half` compares dropped bits with half.
 bool rounds_up(Round mode, bool negative, bool last, int rest_to_half, bool exact) {
   if (exact) return false;
   switch (mode) {
@@ -77,7 +77,7 @@ struct Rounded {
   bool inexact;
 };
 
-/// `value` (and something below its last bit if `sticky`) without its lowest `drop` bits.
+/// Drops the lowest `drop` bits of `value`, with rounding; `sticky`: nonzero bits follow below the value.
 Rounded drop_bits(u128 value, bool sticky, int drop, Round mode, bool negative) {
   if (drop <= 0) {
     const bool up = rounds_up(mode, negative, (value << -drop & 1) != 0, -1, !sticky);
@@ -85,13 +85,13 @@ Rounded drop_bits(u128 value, bool sticky, int drop, Round mode, bool negative) 
   }
   const u128 kept = drop > 127 ? 0 : value >> drop;
   const u128 rest = drop > 127 ? value : value & ((u128{1} << drop) - 1);
-  const u128 half = drop > 128 ? 0 : u128{1} << (drop - 1);  // of a product, 128 bits may be dropped
+  const u128 half = drop > 128 ? 0 : u128{1} << (drop - 1);  // products may drop 128 bits
   const int order = drop > 128 || rest < half ? -1 : rest > half || sticky ? 1 : 0;
   const bool exact = rest == 0 && !sticky;
   return {kept + (rounds_up(mode, negative, (kept & 1) != 0, order, exact) ? 1 : 0), !exact};
 }
 
-/// value · 2^exponent (and a little more if `sticky`, then of many more bits than the format has), rounded once.
+/// value · 2^exponent, rounded once. `sticky`: nonzero bits follow; the value then has more bits than the format.
 u64 pack(Format f, bool negative, int exponent, u128 value, bool sticky, Round mode, std::uint8_t& flags) {
   if (value == 0) return zero(f, negative);
   const int lead = exponent + highest(value), lowest = 1 - f.bias();
@@ -99,7 +99,7 @@ u64 pack(Format f, bool negative, int exponent, u128 value, bool sticky, Round m
   Rounded r = drop_bits(value, sticky, last - exponent, mode, negative);
   if (r.inexact) flags |= inexact;
   if (lead < lowest && r.inexact) {
-    // tiny after rounding, were the exponent unbounded
+    // tiny: below the normal range after rounding with unbounded exponent
     const Rounded free = drop_bits(value, sticky, lead - f.fraction - exponent, mode, negative);
     if (lead < lowest - 1 || free.value >> (f.fraction + 1) == 0) flags |= underflow;
   }
@@ -116,7 +116,7 @@ u64 pack(Format f, bool negative, int exponent, u128 value, bool sticky, Round m
   return zero(f, negative) | static_cast<u64>(place + f.bias()) << f.fraction | fraction;
 }
 
-/// A finite number as wide as sums need it: the highest bit at 124.
+/// A finite number in the width that sums need: the highest bit is bit 124.
 struct Wide {
   bool negative;
   int exponent;
@@ -138,11 +138,11 @@ Wide widened(const Number& n) { return {n.negative, n.exponent - 61, u128{n.sign
 
 Wide product(const Number& a, const Number& b) {
   const u128 value = u128{a.significand} * b.significand;
-  const int shift = 124 - highest(value);  // −3 … −1: the lowest bits of both are 0, nothing is lost
+  const int shift = 124 - highest(value);  // −3 … −1: the lowest bits of both factors are 0, so the product stays exact
   return {a.negative != b.negative, a.exponent + b.exponent - shift, value >> -shift};
 }
 
-int order(Format f, u64 a, u64 b) {  // of numbers
+int order(Format f, u64 a, u64 b) {  // neither is NaN
   const Number x = unpack(f, a), y = unpack(f, b);
   if (x.kind == Number::zero && y.kind == Number::zero) return 0;
   const auto key = [&](u64 v) {
@@ -157,7 +157,7 @@ u64 choose(Format f, u64 a, u64 b, bool largest, std::uint8_t& flags) {
   if (is_nan(f, a)) return is_nan(f, b) ? f.canonical() : b;
   if (is_nan(f, b)) return a;
   const int by = order(f, a, b);
-  if (by == 0) return largest ? a & b : a | b;  // zeros of both signs
+  if (by == 0) return largest ? a & b : a | b;  // zeros of different sign
   return (by < 0) == largest ? b : a;
 }
 
@@ -211,7 +211,7 @@ u64 square_root(Format f, u64 a, Round mode, std::uint8_t& flags) {
   if (x.negative) return invalid_result(f, flags);
   if (x.kind == Number::infinite) return a;
   const int odd = x.exponent & 1;
-  u128 rest = u128{x.significand} << (62 + odd), root = 0;  // an even exponent: x.exponent − odd − 62
+  u128 rest = u128{x.significand} << (62 + odd), root = 0;  // with the even exponent x.exponent − odd − 62
   for (int bit = 63; bit >= 0; --bit) {
     const u128 trial = (root << 1 | u128{1} << bit) << bit;
     if (trial <= rest) rest -= trial, root |= u128{1} << bit;
@@ -224,7 +224,7 @@ u64 multiply_add(Format f, u64 a, u64 b, u64 c, Round mode, std::uint8_t& flags)
   const bool negative = x.negative != y.negative;
   const bool undefined =
       (x.kind == Number::infinite && y.kind == Number::zero) || (x.kind == Number::zero && y.kind == Number::infinite);
-  if (undefined) return invalid_result(f, flags);  // also beside a quiet NaN
+  if (undefined) return invalid_result(f, flags);  // also if c is a quiet NaN
   if (x.kind == Number::nan || y.kind == Number::nan || z.kind == Number::nan) return nan_of(f, flags, a, b, c);
   if (x.kind == Number::infinite || y.kind == Number::infinite)
     return z.kind == Number::infinite && z.negative != negative ? invalid_result(f, flags) : infinity(f, negative);
@@ -268,7 +268,7 @@ u64 to_integer(Format from, u64 a, int bits, bool is_signed, Round mode, std::ui
   if (x.kind == Number::nan) return saturated(false);
   if (x.kind == Number::infinite) return saturated(x.negative);
   if (x.kind == Number::zero) return 0;
-  if (x.exponent > 0) return saturated(x.negative);  // 2^64 and more
+  if (x.exponent > 0) return saturated(x.negative);  // 2^64 or larger
   const Rounded r = drop_bits(x.significand, false, -x.exponent, mode, x.negative);
   const u128 limit = x.negative ? (is_signed ? u128{largest} + 1 : 0) : u128{largest};
   if (r.value > limit) return saturated(x.negative);

@@ -26,7 +26,7 @@ std::vector<Index> row_table(Memory& memory, const Op& op, const TransferDescrip
   return rows;
 }
 
-/// first + step, at the ends of the range where it does not fit.
+/// first + step, saturated to the range of Index.
 Index index_of(const TransferDim& dim, Index step) {
   Index index = 0;
   if (!__builtin_add_overflow(dim.first, step, &index)) return index;
@@ -35,7 +35,7 @@ Index index_of(const TransferDim& dim, Index step) {
 
 bool within(const TransferDim& dim, Index index) { return index >= 0 && index < dim.bound; }
 
-/// Steps [begin, end) of a dim without a table whose indices lie within the bound.
+/// Steps [begin, end) whose indices are within the bound, of a dim without a row table.
 struct Steps { std::uint64_t begin = 0, end = 0; };
 Steps steps_within(const TransferDim& dim) {
   const std::uint64_t first = static_cast<std::uint64_t>(dim.first);
@@ -51,7 +51,7 @@ bool nothing(const TransferDescriptor& t) {
   return std::any_of(t.dim, t.dim + t.dims, [](const TransferDim& dim) { return dim.extent == 0; });
 }
 
-/// Goes through the innermost dims one after the other.
+/// Moves the elements of a transfer, with loops over the dims.
 class Mover {
  public:
   Mover(Hart& hart, const Op& op, const TransferDescriptor& t, std::int64_t offset, bool store)

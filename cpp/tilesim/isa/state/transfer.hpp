@@ -1,4 +1,4 @@
-// DMA transfers between off-chip memory and a core: a Transfer of a tile program with numbers instead of expressions.
+// DMA transfers between off-chip memory and a core: a Transfer of a tile program, with numbers instead of expressions.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@ struct Hart;
 
 inline constexpr unsigned most_transfer_dims = 6;
 
-/// Step d of `extent` is at index first + d (of the row table's dim: first + rows[d]). That lies `outside_step` bytes
-/// times the index from the outside base, and `inside_step` bytes times d from the inside base. Indices outside
-/// 0 … bound − 1 do not lie in the tensor.
+/// Step d of `extent` has index first + d (in the row table's dim: first + rows[d]). Its element is at `outside_step`
+/// bytes times the index from the outside base, and at `inside_step` bytes times d from the inside base. Indices
+/// outside 0 … bound − 1 are outside the tensor.
 struct TransferDim {
   std::uint64_t extent = 1;
   std::int64_t outside_step = 0, inside_step = 0;
   std::int64_t first = 0, bound = 1;
 };
 
-/// In memory as it stands here, little-endian; dims from the outermost on.
+/// Layout in memory, little-endian; the outermost dim is the first.
 struct TransferDescriptor {
   static constexpr std::uint32_t has_fill = 1, wide_rows = 2;
 
   std::uint64_t outside = 0, inside = 0;
   std::uint32_t element_bytes = 1, dims = 0;
-  std::uint64_t fill = 0;  ///< bits of the element
+  std::uint64_t fill = 0;  ///< bits of the fill element
   std::uint32_t flags = 0;
   std::uint32_t row_dim = 0;
-  std::uint64_t rows = 0;  ///< address of 32-bit indices (`wide_rows`: 64-bit), 0: none
+  std::uint64_t rows = 0;  ///< address of 32-bit indices (`wide_rows`: 64-bit); 0: none
   TransferDim dim[most_transfer_dims];
 };
 static_assert(sizeof(TransferDescriptor) == 288 && offsetof(TransferDescriptor, dim) == 48);
 
-/// A field as C declares it, for generated headers; `count` 0: no array.
+/// A field in C syntax, for generated headers; `count` 0: not an array.
 struct DescriptorField { std::string_view type, name, description; };
 inline constexpr DescriptorField dim_fields[] = {
     {"uint64_t", "extent", "steps; 0: nothing moves"},
@@ -56,15 +56,15 @@ inline constexpr DescriptorField descriptor_fields[] = {
     {"uint64_t", "rows", "address of int32_t (TS_WIDE_ROWS: int64_t) row indices; 0: none"},
 };
 
-/// Throws Trap: load fault, or illegal (`op`) where a number is none that a descriptor may hold.
+/// Throws Trap: load fault, or illegal (`op`) for a number that is not allowed.
 TransferDescriptor read_descriptor(Memory& memory, const Op& op, Address at);
 
-/// Bytes of the elements that lie in the tensor. Throws Trap, load fault.
+/// Bytes of the elements inside the tensor. Throws Trap, load fault.
 std::uint64_t bytes_in_tensor(Memory& memory, const Op& op, const TransferDescriptor& transfer);
 
-/// Moves all of it: element after element, the last dim fastest; `offset` is added to the outside base. Throws Trap
-/// with the bad address, having changed nothing; an index outside its bound is one unless a fill is stated (a store
-/// leaves such elements out).
+/// Moves all elements, the last dim fastest; `offset` is added to the outside base. Throws Trap with the invalid
+/// address before any change. An index outside its bound is invalid unless there is a fill (a store then skips such
+/// elements).
 void carry_out(Hart& hart, const Op& op, const TransferDescriptor& transfer, std::int64_t offset, bool store);
 
 }  // namespace tilesim::isa

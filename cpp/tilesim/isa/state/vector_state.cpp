@@ -15,7 +15,7 @@ void take_key(VectorState& v) {
 }  // namespace
 
 std::uint64_t vlmax_of(const VectorState& v, VectorType type) {
-  // ELEN is 64: a fraction of a register holds elements up to 64 × LMUL bits
+  // ELEN is 64: a fraction of a register holds elements of up to 64 × LMUL bits
   if (type.sew > 6 || (type.lmul < 0 && type.sew > 6 + type.lmul)) return 0;
   const int shift = type.lmul - type.sew;
   return std::uint64_t{v.vlen} >> -shift;

@@ -10,13 +10,13 @@ inline constexpr std::uint32_t op_load = 0x03, op_load_fp = 0x07, op_misc = 0x0F
                                op_lui = 0x37, op_reg32 = 0x3B, op_fp = 0x53, op_v = 0x57, op_branch = 0x63,
                                op_jalr = 0x67, op_jal = 0x6F, op_system = 0x73;
 
-/// `value` in bits high … low.
+/// Encoding with `value` in bits high … low.
 constexpr Encoding field(unsigned high, unsigned low, std::uint32_t value) {
   const std::uint32_t ones = static_cast<std::uint32_t>((std::uint64_t{1} << (high - low + 1)) - 1);
   return {(value & ones) << low, ones << low};
 }
 
-/// Both sets of fields.
+/// Combines the fields of both.
 constexpr Encoding operator|(Encoding a, Encoding b) { return {a.match | b.match, a.mask | b.mask}; }
 
 constexpr Encoding opcode(std::uint32_t op) { return field(6, 0, op); }
@@ -28,7 +28,7 @@ constexpr Encoding with7(std::uint32_t op, std::uint32_t funct3, std::uint32_t f
 constexpr Encoding with6(std::uint32_t op, std::uint32_t funct3, std::uint32_t funct6) {
   return with3(op, funct3) | field(31, 26, funct6);
 }
-/// One source: the field of rs2 is part of the code.
+/// An instruction with one source: the rs2 field is part of the code.
 constexpr Encoding with12(std::uint32_t op, std::uint32_t funct3, std::uint32_t top) {
   return with3(op, funct3) | field(31, 20, top);
 }

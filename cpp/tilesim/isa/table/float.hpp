@@ -1,4 +1,4 @@
-// Float formats of registers: boxing, rounding modes, and the arithmetic that the host processor does directly.
+// Float formats of registers: boxing, rounding modes, and the types on which the host processor computes directly.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace tilesim::isa {
 struct Half {
   using Bits = u16;
   using Value = void;
-  static constexpr bool host = false;  ///< the processor has no arithmetic for it
+  static constexpr bool host = false;  ///< the host has no arithmetic for it
   static constexpr soft::Format format = soft::f16;
   static constexpr u32 code = 2;
   static constexpr const char* suffix = "h";
@@ -36,7 +36,7 @@ struct Double {
   static constexpr const char* suffix = "d";
 };
 
-/// Bits of a register as F; a narrower value that is not boxed in ones is the canonical NaN.
+/// The float in a register; a narrower value without NaN-boxing reads as the canonical NaN.
 template <class F>
 typename F::Bits unbox(u64 value) {
   if constexpr (sizeof(typename F::Bits) == 8) return value;
@@ -52,7 +52,7 @@ constexpr u64 box(u64 bits) {
     return bits | ~u64{0} << (F::format.bits() & 63);
 }
 
-/// The mode an instruction rounds by; reserved ones trap.
+/// The rounding mode of an instruction; reserved modes trap.
 inline Round rounding(const Hart& h, const Op& o) {
   const Round mode = o.rm == 7 ? h.frm : static_cast<Round>(o.rm);
   if (mode > Round::nearest_away) [[unlikely]]
@@ -60,7 +60,7 @@ inline Round rounding(const Hart& h, const Op& o) {
   return mode;
 }
 
-/// A result of the processor's as RISC-V wants it.
+/// A result of the processor, with NaNs made canonical.
 template <class F>
 typename F::Bits canonical(typename F::Value value) {
   if (value != value) return static_cast<typename F::Bits>(F::format.canonical());

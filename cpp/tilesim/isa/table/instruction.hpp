@@ -16,98 +16,98 @@ namespace tilesim::isa {
 
 struct Encoding { std::uint32_t match = 0, mask = 0; };
 
-/// The pipe that an instruction takes.
+/// The pipe that executes an instruction.
 enum class Unit : std::uint8_t { scalar, load, store, arithmetic, special, cross_lane, matrix, control };
 const char* unit_name(Unit unit);
 
-/// What an instruction is beside its meaning.
+/// Properties of an instruction besides its meaning.
 enum Trait : std::uint32_t {
-  ends_block = 1 << 0,  ///< what follows it in memory is not certain to follow it in time
+  ends_block = 1 << 0,  ///< the next instruction in memory may not be the next to execute
   is_branch = 1 << 1,   ///< conditional
   is_jump = 1 << 2,
   is_load = 1 << 3,
   is_store = 1 << 4,
   is_vector = 1 << 5,
-  sets_flags = 1 << 6,      ///< fflags
-  reads_rounding = 1 << 7,  ///< frm, unless its rm field says otherwise
+  sets_flags = 1 << 6,      ///< changes fflags
+  reads_rounding = 1 << 7,  ///< reads frm, unless its rm field selects a mode
   sets_vxsat = 1 << 8,
   reads_vxrm = 1 << 9,
-  reads_vd = 1 << 10,  ///< the old vd is an operand, beside undisturbed elements: vmacc
+  reads_vd = 1 << 10,  ///< the old vd is an operand, as in vmacc, not only an undisturbed value
   sets_vl = 1 << 11,
-  any_vstart = 1 << 12,     ///< goes on at vstart: loads and stores; others trap unless it is 0
-  ignores_vtype = 1 << 13,  ///< whole registers: no vtype is asked for
-  overlap_never = 1 << 14,  ///< vd overlaps no source at all: vrgather, vslideup, viota, vcompress
+  any_vstart = 1 << 12,     ///< continues at vstart (loads and stores); others trap unless vstart is 0
+  ignores_vtype = 1 << 13,  ///< whole registers: valid for any vtype
+  overlap_never = 1 << 14,  ///< vd must not overlap any source: vrgather, vslideup, viota, vcompress
   is_compressed = 1 << 15,
-  never_masked = 1 << 17,        ///< the bit of `vm` means something else: VCIX
-  scalar_destination = 1 << 16,  ///< element 0 of vd alone: reductions, vmv.s.x
+  never_masked = 1 << 17,        ///< the `vm` bit has another meaning: VCIX
+  scalar_destination = 1 << 16,  ///< writes element 0 of vd only: reductions, vmv.s.x
 };
 
-/// How a vector operand takes registers.
+/// The registers of a vector operand.
 struct Group {
   enum Kind : std::uint8_t {
     none,
     group,    ///< EEW = SEW × 2^scale, EMUL = LMUL × 2^scale
     fixed,    ///< EEW = 2^scale bits, EMUL = EEW / SEW × LMUL: loads, stores, indices
-    mask,     ///< one register of bits
-    element,  ///< one register of which element 0 is meant: reductions; any number, EEW = SEW × 2^scale
+    mask,     ///< one register of mask bits
+    element,  ///< element 0 of one register: reductions; any register number, EEW = SEW × 2^scale
     whole,    ///< 2^scale registers
   };
   Kind kind = none;
   std::int8_t scale = 0;
 };
 
-/// The register-group rule: of each operand, checked once for each place in the program and vtype.
+/// The register groups of the operands, checked once per instruction address and vtype.
 struct GroupRule {
   Group vd, vs1, vs2;
-  std::uint8_t fields = 1;  ///< of segments: EMUL × fields ≤ 8 registers
+  std::uint8_t fields = 1;  ///< number of segment fields: EMUL × fields ≤ 8 registers
 };
 
-/// A meaning from outside the table (Python): called with the hart and the decoded instruction.
+/// A meaning defined outside the table (in Python): called with the hart and the decoded instruction.
 using Meaning = std::function<void(Hart&, const Op&)>;
 
-/// What an instruction of the user's costs, in cycles; what is not stated is as its unit's class on the core.
+/// Cost of a user-defined instruction in cycles; missing numbers are those of its unit's class.
 struct CustomTiming {
-  std::optional<double> per_register;  ///< it holds its pipe so long for each register of the group; or
-  std::optional<double> whole;         ///< so long, whatever the group
-  std::optional<double> latency;       ///< from a beat's start until a consumer may start on its result
-  std::string unit;    ///< a unit of the core's own (`CoreTiming::units`); empty: `InstructionInfo::unit`
-  unsigned width = 0;  ///< bits of an element, where only that is legal
+  std::optional<double> per_register;  ///< time in its pipe per register of the group; or
+  std::optional<double> whole;         ///< time in its pipe for any group
+  std::optional<double> latency;       ///< from a beat's start to the earliest start of a consumer
+  std::string unit;                    ///< a unit of `CoreTiming::units`; empty: `InstructionInfo::unit`
+  unsigned width = 0;                  ///< the only legal element width in bits; 0: all
 };
 
-/// The elementwise functions that kernels take an instruction for, and the elements on which it computes them.
+/// The elementwise functions for which kernels use an instruction, and the element type on which it computes.
 struct Replaced {
   std::vector<Function> functions;
   DType element = DType::f32;
 };
 
 struct InstructionInfo {
-  std::string name;      ///< mnemonic, whole: "vadd.vv"
-  std::string operands;  ///< as the assembler reads them: "rd, i12(rs1)"; the words are those of operands.cpp
-  Encoding encoding;     ///< 16 bits where compressed
+  std::string name;      ///< full mnemonic: "vadd.vv"
+  std::string operands;  ///< in assembler syntax: "rd, i12(rs1)"; operands.cpp defines the words
+  Encoding encoding;     ///< 16 bits for a compressed instruction
   std::string extension;
   Unit unit = Unit::scalar;
-  std::string timing;  ///< class of the pipeline model
+  std::string timing;  ///< timing class of the pipeline model
   std::uint32_t traits = 0;
   GroupRule groups;
-  Execute execute = nullptr;  ///< scalar instructions; the vector ones' is `by_width`
-  /// Vector instructions by SEW (8, 16, 32, 64); null: reserved.
+  Execute execute = nullptr;  ///< of scalar instructions; vector instructions use `by_width`
+  /// Functions of vector instructions for SEW 8, 16, 32, 64; null: reserved.
   std::array<Execute, 4> by_width{};
-  std::shared_ptr<const Meaning> meaning;  ///< instead of both: an instruction of the user's
+  std::shared_ptr<const Meaning> meaning;  ///< replaces both in a user-defined instruction
   std::string description;                 ///< one sentence
-  std::optional<CustomTiming> custom;      ///< timing by numbers instead of by class
-  std::optional<Replaced> replaces;        ///< of the user's alone
+  std::optional<CustomTiming> custom;      ///< explicit timing, which replaces the class's
+  std::optional<Replaced> replaces;        ///< of user-defined instructions only
 
   bool is(std::uint32_t trait) const { return (traits & trait) != 0; }
 };
 
-/// A table under construction: the extension, unit and traits that follow lines share stand once.
+/// A table under construction; extension, unit and traits apply to all following lines.
 class Declarations {
  public:
   std::string extension;
   Unit unit = Unit::scalar;
   std::uint32_t traits = 0;
 
-  /// One line: name, operands, encoding, timing class, meaning, description; more by the returned entry.
+  /// Declares name, operands, encoding, timing class, function, description; the returned entry takes more fields.
   InstructionInfo& operator()(std::string name, std::string operands, Encoding encoding, std::string timing,
                               Execute execute, std::string description) {
     entries.push_back({std::move(name),

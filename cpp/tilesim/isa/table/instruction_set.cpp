@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t bucket_count = 1U << 14;
 
-/// Opcode without its two low bits, funct3, funct6: the bits of an instruction that tell most of them apart.
+/// Hash of opcode without its two low bits, funct3 and funct6, which distinguish most instructions.
 constexpr std::uint32_t bucket(std::uint32_t bits) {
   return (bits >> 2 & 31) | (bits >> 12 & 7) << 5 | bits >> 26 << 8;
 }
@@ -119,8 +119,7 @@ Op InstructionSet::decode(std::uint32_t bits, std::uint64_t pc) const {
   if (const InstructionInfo* found = find(bits); found != nullptr) {
     op.id = id(*found);
     fill_operands(parts_[op.id], op.bits, op);
-    if (found->is(is_vector))
-      op.rm = found->is(never_masked) ? 1 : op.bits >> 25 & 1;  // where `vm` is part of the code, too
+    if (found->is(is_vector)) op.rm = found->is(never_masked) ? 1 : op.bits >> 25 & 1;  // 1 if `vm` is part of the code
     op.run = found->is(is_vector) && found->execute == nullptr ? run_vector
              : found->meaning                                  ? run_meaning
                                                                : found->execute;
@@ -134,7 +133,7 @@ const InstructionInfo* InstructionSet::named(std::string_view name) const {
 }
 
 const InstructionInfo* InstructionSet::taken_for(Function function) const {
-  // what was added lies behind the table
+  // added instructions follow the table's
   for (auto entry = entries_.rbegin(); entry != entries_.rend() && entry->replaces; ++entry)
     if (const auto& of = entry->replaces->functions; std::find(of.begin(), of.end(), function) != of.end())
       return &*entry;
@@ -162,7 +161,7 @@ void run_illegal(Hart&, const Op& op) { illegal(op, "no such instruction"); }
 
 void run_meaning(Hart& hart, const Op& op) {
   hart.flags();
-  std::fesetround(FE_TONEAREST);  // the called code may change the rounding mode
+  std::fesetround(FE_TONEAREST);  // the user's function may change the rounding mode
   (*hart.set().info(op.id).meaning)(hart, op);
   std::feclearexcept(FE_ALL_EXCEPT);
   hart.set_rounding(static_cast<unsigned>(hart.frm));

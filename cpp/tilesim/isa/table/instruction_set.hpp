@@ -1,4 +1,4 @@
-// All instructions of a hart. The set is built and checked once and then only read.
+// All instructions of a hart. The set is built and checked once, and is then read-only.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@
 
 namespace tilesim::isa {
 
-/// A value that is never changed: `extend` makes another. Reading is safe from any thread.
+/// An immutable value: `extend` returns a new set. Reading is thread-safe.
 class InstructionSet {
  public:
-  /// The standard table: RV64IMAFDC, Zicsr, Zifencei, Zba, Zbb, Zbs, Zfh, V and what its tables declare.
+  /// The standard table: RV64IMAFDC, Zicsr, Zifencei, Zba, Zbb, Zbs, Zfh, V and NPU instructions.
   static std::shared_ptr<const InstructionSet> standard();
-  /// Throws UserError where two encodings overlap (naming both), a name stands twice, or operands and code share bits.
+  /// Throws UserError if two encodings overlap (naming both), a name occurs twice, or operands and code share bits.
   explicit InstructionSet(std::vector<InstructionInfo> entries);
 
-  /// Throws as the constructor does.
+  /// Throws like the constructor.
   std::shared_ptr<const InstructionSet> extend(InstructionInfo added) const;
 
-  /// Null: no instruction has these bits. The low 16 suffice where they are a compressed one.
+  /// The instruction with these bits; null: none. A compressed instruction needs the low 16 bits only.
   const InstructionInfo* find(std::uint32_t bits) const;
-  /// Decodes; an Op whose `run` traps as illegal where `find` gives null.
+  /// Decodes an instruction; if `find` returns null, the Op's `run` traps as illegal.
   Op decode(std::uint32_t bits, std::uint64_t pc) const;
 
   const InstructionInfo* named(std::string_view name) const;
-  /// The user's instruction that kernels take for a function; null: none.
+  /// The user-defined instruction that kernels use for a function; null: none.
   const InstructionInfo* taken_for(Function function) const;
   const InstructionInfo& info(std::uint16_t id) const { return entries_[id]; }
   const std::vector<OperandPart>& parts(std::uint16_t id) const { return parts_[id]; }
@@ -50,8 +50,8 @@ class InstructionSet {
     std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
   };
   std::unordered_map<std::string, std::uint16_t, NameHash, std::equal_to<>> names_;
-  std::vector<std::vector<std::uint16_t>> buckets_;  ///< 32-bit ones by opcode, funct3 and funct6
-  std::vector<std::uint16_t> compressed_;            ///< by the 16 bits; 0xFFFF: none
+  std::vector<std::vector<std::uint16_t>> buckets_;  ///< 32-bit instructions, by opcode, funct3 and funct6
+  std::vector<std::uint16_t> compressed_;            ///< by their 16 bits; 0xFFFF: none
 };
 
 /// The tables, one for each file `table_*.cpp`.
@@ -62,17 +62,17 @@ void declare_float(Declarations& table);
 void declare_compressed(Declarations& table);
 void declare_bits(Declarations& table);
 void declare_system(Declarations& table);
-/// All the tables of vector/.
+/// Declares all tables of vector/.
 void declare_vector(Declarations& table);
 
-/// Arrays, special functions and moves of an NPU core: npu/.
+/// Declares arrays, special functions and moves of an NPU core: npu/.
 void declare_npu(Declarations& table);
 
-/// Carries out an instruction that no table knows: traps.
+/// Executes an undefined instruction: traps.
 void run_illegal(Hart& hart, const Op& op);
-/// Carries out a vector instruction of the table: checks once for each vtype, then `by_width` (vector/check.cpp).
+/// Executes a vector instruction: checks once per vtype, then calls `by_width` (vector/check.cpp).
 void run_vector(Hart& hart, const Op& op);
-/// Carries out one whose meaning came from outside.
+/// Executes a user-defined instruction.
 void run_meaning(Hart& hart, const Op& op);
 
 }  // namespace tilesim::isa

@@ -1,4 +1,4 @@
-// Macros by which the scalar tables state the meaning of an instruction.
+// Macros with which the scalar tables define meanings of instructions.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using u64 = std::uint64_t;
 __extension__ using s128 = __int128;
 __extension__ using u128 = unsigned __int128;
 
-/// A 32-bit result as a register holds it.
+/// A 32-bit result, sign-extended to a register.
 constexpr u64 word(u64 value) { return static_cast<u64>(static_cast<s64>(static_cast<s32>(static_cast<u32>(value)))); }
 constexpr s64 sign(u64 value) { return static_cast<s64>(value); }
 

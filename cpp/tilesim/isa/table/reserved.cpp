@@ -6,7 +6,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// A vector operand that stands in the text: its word, its rule, its register.
+/// A vector operand in the text: its word, its group rule, its register.
 struct Held {
   const OperandWord* word = nullptr;
   Group group;
@@ -19,14 +19,14 @@ const Held* unaligned(const std::array<Held, 3>& all) {
   return nullptr;
 }
 
-/// Whether `d` in the place of `s` loses elements before they are read, whatever LMUL is.
+/// Whether `d` in the registers of `s` would overwrite elements before they are read, for every LMUL.
 bool always_loses(const InstructionInfo& info, const Group& d, const Group& s) {
   if (info.is(is_load | is_store)) return false;
   if (info.is(overlap_never)) return true;
   return d.kind == Group::group && s.kind == Group::group && d.scale > 0 && d.scale > s.scale;
 }
 
-/// Whether v0 is read as a mask: under vm, or by name.
+/// Whether the instruction reads v0 as a mask, by vm or by name.
 bool reads_mask(const InstructionSet& set, const InstructionInfo& info, std::uint32_t bits) {
   for (const OperandPart& part : set.parts(set.id(info))) {
     if (part.word == nullptr) continue;
@@ -60,7 +60,7 @@ std::optional<ReservedRegister> reserved_register(const InstructionSet& set, con
       return ReservedRegister{d.word, "the destination overlaps a source",
                               "another register than " + std::string(s.word->word)};
   const bool spared = info.is(is_store | scalar_destination) ||
-                      (d.group.kind == Group::mask && !info.is(overlap_never));  // masks may be written over masks
+                      (d.group.kind == Group::mask && !info.is(overlap_never));  // masks may overwrite masks
   if (d.number == 0 && !spared && reads_mask(set, info, bits))
     return ReservedRegister{d.word, "a masked instruction writes over its mask", "v1 to v31"};
   return std::nullopt;

@@ -15,10 +15,10 @@ struct ReservedRegister {
   std::string allowed;
 };
 
-/// By the declaration alone (`GroupRule`, traits): whole groups that do not start at a multiple of their size, a wider
-/// destination or one that overlaps no source in a source's place, a masked one in that of its mask. None: it may run
-/// at some vtype, or traps by rules that assemblers leave to the hart (narrower sources of extensions, indices of
-/// segments, a mask that is read as elements too).
+/// A register that is illegal for every vtype, by the declaration only (`GroupRule`, traits): a whole group not aligned
+/// to its size, a wider destination over a source, a destination that must not overlap a source, or a masked
+/// destination over its mask. Empty: it is legal for some vtype, or traps by rules that assemblers leave to the hart
+/// (narrower sources of extensions, indices of segments, a mask that is also read as elements).
 std::optional<ReservedRegister> reserved_register(const InstructionSet& set, const InstructionInfo& info,
                                                   std::uint32_t bits);
 

@@ -19,7 +19,7 @@ Unit unit_named(const std::string& name) {
   throw InternalError("unknown unit " + name);
 }
 
-/// The slot of a register word; none for `vm`.
+/// The slot of an operand word; empty for `vm`.
 std::optional<UserOperand> passed(const OperandWord& word) {
   if (word.sort == Sort::masked) return std::nullopt;
   if (word.sort != Sort::x && word.sort != Sort::f && word.sort != Sort::v) return UserOperand{Sort::number, slot_imm};
@@ -43,7 +43,7 @@ void check_words(const std::string& operands) {
   }
 }
 
-/// One value that stands for several functions is one instruction.
+/// Whether both entries are one instruction that implements several functions.
 bool same_instruction(const UserInstruction& a, const UserInstruction& b) {
   return a.declared_as(b) && a.meaning == b.meaning;
 }
@@ -91,7 +91,7 @@ std::shared_ptr<const InstructionSet> set_of(const Machine& machine) {
   const UserInstructions& all = machine.core.isa.functions;
   for (const auto& [function, one] : all) {
     const auto is_same = [&](const auto& other) { return same_instruction(other.second, one); };
-    if (std::find_if(all.begin(), all.find(function), is_same) != all.find(function)) continue;  // it stands already
+    if (std::find_if(all.begin(), all.find(function), is_same) != all.find(function)) continue;  // added already
     const std::string of(tilesim::info(function).name);
     UserEntry entry = entry_of(one);
     const auto* held = dynamic_cast<const HeldMeaning*>(one.meaning.get());

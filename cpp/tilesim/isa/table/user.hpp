@@ -10,7 +10,7 @@
 
 namespace tilesim::isa {
 
-/// One operand that a meaning is given, or what it writes.
+/// An operand that a meaning reads or writes.
 struct UserOperand {
   Sort sort = Sort::v;
   Slot slot = slot_rs1;
@@ -18,21 +18,21 @@ struct UserOperand {
 
 struct UserEntry {
   InstructionInfo info;            ///< without its meaning
-  std::vector<UserOperand> takes;  ///< in the order of the text
+  std::vector<UserOperand> takes;  ///< operands in text order
   std::optional<UserOperand> writes;
 };
-/// Throws UserError for an operand that no instruction of the user's has.
+/// Throws UserError for an operand that user-defined instructions do not support.
 UserEntry entry_of(const UserInstruction& instruction);
 
-/// A meaning as machines carry it.
+/// A meaning as stored in a machine.
 class HeldMeaning : public InstructionMeaning {
  public:
   explicit HeldMeaning(std::shared_ptr<const Meaning> held) : meaning(std::move(held)) {}
   const std::shared_ptr<const Meaning> meaning;
 };
 
-/// The standard table with the instructions that the machine's kernels take for functions. One whose meaning the
-/// machine does not have cannot be executed.
+/// The standard table with the machine's user-defined instructions. An instruction whose meaning the machine lacks
+/// cannot be executed.
 std::shared_ptr<const InstructionSet> set_of(const Machine& machine);
 
 }  // namespace tilesim::isa

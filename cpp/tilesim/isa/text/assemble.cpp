@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t most_bytes = 1 << 28;
 
-/// Behind a character in quotes that begins at `at`: '#', '\n', ','; otherwise `at`.
+/// Skips a character in quotes that begins at `at`: '#', '\n', ','; otherwise returns `at`.
 std::size_t after_character(const std::string& text, std::size_t at) {
   if (at >= text.size() || text[at] != '\'') return at;
   for (std::size_t end = at + 2; end < text.size() && end < at + 6; ++end)
@@ -120,7 +120,7 @@ void Assembler::read_statement(const std::string& text, SourcePosition place) {
   }
 }
 
-/// A label: of a name, or a number that may stand often.
+/// Defines a label: a name, or a number, which may occur repeatedly.
 void Assembler::define(const std::string& name, SourcePosition place) {
   if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) {
     if (labels_.constants.contains(name) || !labels_.names.emplace(name, base_ + size_).second)
@@ -132,7 +132,7 @@ void Assembler::define(const std::string& name, SourcePosition place) {
   labels_.locals[name].push_back({statements_.size(), base_ + size_});
 }
 
-/// Operands at commas outside parentheses and quotes.
+/// Splits operands at commas outside parentheses and quotes.
 void Assembler::split(const std::string& rest, SourcePosition place, Statement& statement) const {
   bool quoted = false;
   std::size_t begin = 0;
@@ -206,7 +206,7 @@ void Assembler::add(Statement statement) {
   }
 }
 
-/// %pcrel_lo names the instruction; what it is the low part of stands there.
+/// Records the text of a %pcrel_hi: %pcrel_lo refers to its instruction.
 void Assembler::note_high(const Statement& s) {
   constexpr std::string_view start = "%pcrel_hi(";
   for (std::size_t i = 0; i < s.operands.size(); ++i)

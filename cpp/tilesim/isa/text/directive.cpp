@@ -34,7 +34,7 @@ bool is_text(const std::string& name) { return name == ".string" || name == ".as
 bool is_space(const std::string& name) { return name == ".zero" || name == ".space" || name == ".skip"; }
 bool is_alignment(const std::string& name) { return name == ".align" || name == ".p2align" || name == ".balign"; }
 
-/// The text between quotes, with the usual escapes.
+/// The text between quotes, with C escapes resolved.
 std::string quoted_text(const std::string& text, SourcePosition place) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"')
     wrong(place, "a quoted text is expected here", text);
@@ -48,7 +48,7 @@ std::string quoted_text(const std::string& text, SourcePosition place) {
   return result;
 }
 
-/// Rounded once: as a decimal number to the nearest of f32 or f64, by those to halves.
+/// Rounded once from decimal to f32 or f64; half precision is rounded from these.
 template <class Float>
 Float float_of(std::string text, SourcePosition place, const std::string& name) {
   const std::string whole = text;
@@ -106,7 +106,7 @@ std::uint64_t room(const Statement& s, const Labels& labels) {
   return (unit - s.address % unit) % unit;
 }
 
-/// Zeros, the byte that is stated, or, at an alignment, instructions that do nothing.
+/// Writes zeros or the given fill byte; for an alignment nops.
 void put_room(const Statement& s, const Labels& labels, std::string& bytes) {
   const std::uint64_t count = room(s, labels);
   if (s.operands.size() == 2 || is_space(s.name)) {

@@ -11,10 +11,10 @@ namespace tilesim::isa {
 /// Whether the directive only concerns a linker or a debugger.
 bool is_read_over(const std::string& name);
 
-/// Number of bytes at its address; `labels`: those known so far. Throws UserError with the place.
+/// Number of bytes of the directive at its address; `labels`: those defined so far. Throws UserError with the place.
 std::uint64_t directive_bytes(const Statement& statement, const Labels& labels);
 
-/// Appends these bytes. UserError for numbers that exceed the width.
+/// Appends the directive's bytes. Throws UserError for numbers that exceed the width.
 void put_directive(const Statement& statement, const Labels& labels, std::string& bytes);
 
 }  // namespace tilesim::isa

@@ -28,7 +28,7 @@ std::string csr_text(unsigned number) {
   return name.empty() ? hex("", number) : std::string(name);
 }
 
-/// Empty: it is left out.
+/// Text of an operand; empty: omitted.
 std::string operand_text(const OperandWord& word, std::int64_t value) {
   const auto number = static_cast<unsigned>(value);
   switch (word.sort) {

@@ -95,7 +95,7 @@ class Expression {
     at_ += what.size();
     return true;
   }
-  /// One of the operators, a letter each; 0: none stands here. "<" and ">" are written twice.
+  /// Consumes one of the operators; 0: none is next. "<" and ">" stand for "<<" and ">>".
   char one_of(std::string_view operators) {
     if (end() || operators.find(text_[at_]) == std::string_view::npos) return 0;
     const char c = text_[at_];
@@ -180,7 +180,7 @@ class Expression {
     }
     wrong(where_.place, "unknown part of an address", text_, "%hi, %lo, %pcrel_hi, %pcrel_lo");
   }
-  /// What the %pcrel_hi at an address is the high part of.
+  /// Distance of the address in the %pcrel_hi at `address`.
   std::int64_t distance(std::uint64_t address, const std::string& label) const {
     const auto high = labels_.highs.find(address);
     if (high == labels_.highs.end())

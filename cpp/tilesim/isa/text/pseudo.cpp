@@ -100,7 +100,7 @@ constexpr Pseudo pseudos[] = {
     {"vl8r.v", 2, "vl8re8.v $0, $1"},
 };
 
-/// The same, under a mask too: `@` is where ", v0.t" goes.
+/// The same with optional mask: `@` is replaced by ", v0.t".
 constexpr Pseudo masked_pseudos[] = {
     {"vneg.v", 2, "vrsub.vx $0, $1, x0@"},          {"vnot.v", 2, "vxor.vi $0, $1, -1@"},
     {"vfneg.v", 2, "vfsgnjn.vv $0, $1, $1@"},       {"vfabs.v", 2, "vfsgnjx.vv $0, $1, $1@"},
@@ -112,7 +112,7 @@ constexpr Pseudo masked_pseudos[] = {
     {"vmsge.vv", 3, "vmsle.vv $0, $2, $1@"},        {"vmsgeu.vv", 3, "vmsleu.vv $0, $2, $1@"},
 };
 
-/// Pseudo-instructions of the functions below, and how many operands they take.
+/// Pseudo-instructions of the functions below, with their numbers of operands.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 14> others{{
     {"li", "2"},
     {"la", "2"},
@@ -148,12 +148,12 @@ Texts replaced(std::string_view text, const Texts& operands, const std::string& 
 
 bool is_register(Sort sort, const std::string& text) { return register_number(sort, text) >= 0; }
 bool is_memory(const std::string& text) { return text.ends_with(")") && text.find('(') != std::string::npos; }
-/// What may be a label, and is not a number, register or address in parentheses.
+/// Whether the text may be a label: no number, register or address in parentheses.
 bool is_symbol(const std::string& text) {
   return !is_memory(text) && !is_register(Sort::x, text) && !number_of(text).has_value();
 }
 
-/// fmv.s, fneg.d, fabs.h: a sign copied, turned or dropped.
+/// fmv.s, fneg.d, fabs.h: copies, negates or clears the sign.
 Texts sign_form(std::string_view name, const Texts& operands) {
   if (operands.size() != 2 || name.size() < 4) return {};
   const std::string_view start = name.substr(0, name.size() - 2), width = name.substr(name.size() - 2);
@@ -163,7 +163,7 @@ Texts sign_form(std::string_view name, const Texts& operands) {
   return {real + std::string(width) + " " + operands[0] + ", " + operands[1] + ", " + operands[1]};
 }
 
-/// Jumps by a register, whose offset may stand in three ways.
+/// Jumps to a register, with three notations of the offset.
 Texts jump_form(std::string_view name, const Texts& o) {
   const bool plain = name == "jr";
   if (!plain && name != "jalr") return {};
@@ -175,7 +175,7 @@ Texts jump_form(std::string_view name, const Texts& o) {
   return o.size() == 3 ? replaced("jalr $0, $2($1)", o) : Texts();
 }
 
-/// Addresses of labels, and loads and stores at them.
+/// Addresses of labels, and loads and stores at labels.
 Texts address_form(std::string_view name, const Texts& o) {
   if ((name == "la" || name == "lla") && o.size() == 2)
     return replaced("auipc $0, %pcrel_hi($1);addi $0, $0, %pcrel_lo(.-4)", o);
@@ -190,7 +190,7 @@ Texts address_form(std::string_view name, const Texts& o) {
                   o);
 }
 
-/// A number where the instruction takes a register: the instruction with a number.
+/// A number in place of a register: the immediate form of the instruction.
 Texts immediate_form(std::string_view name, const Texts& o) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 22> forms{
       {{"add", "addi"},     {"addw", "addiw"},  {"and", "andi"},   {"or", "ori"},     {"xor", "xori"},
@@ -209,7 +209,7 @@ Texts immediate_form(std::string_view name, const Texts& o) {
   return {};
 }
 
-/// Comparisons that V has not: with a register from below, with a number the other way round.
+/// Comparisons that V lacks: greater or equal to a register, less than a number.
 Texts compare_form(std::string_view name, const Texts& o) {
   if (name == "vmsge.vx" || name == "vmsgeu.vx") {
     const std::string less = name == "vmsge.vx" ? "vmslt.vx " : "vmsltu.vx ";
@@ -247,7 +247,7 @@ std::vector<std::string> load_constant(const std::string& reg, std::int64_t valu
     if (low != 0) made.push_back("addiw " + reg + ", " + reg + ", " + number(low));
     return made;
   }
-  // all but the low 12 bits first, without the zeros at their end
+  // first all but the low 12 bits, without trailing zeros
   std::int64_t rest =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(low)) >> 12;
   int shift = 12;

@@ -84,7 +84,7 @@ std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::
   return value;
 }
 
-/// "e32, m1, ta, ma" in up to four operands from `at` on.
+/// Parses "e32, m1, ta, ma" from up to four operands, starting at `at`.
 std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::size_t& at) {
   if (const auto number = number_of(statement.operands[at])) {
     ++at;
@@ -103,7 +103,7 @@ std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::
   wrong(statement.places[first], "not a vtype", written, "such as e32, m1, ta, ma");
 }
 
-/// "4(a0)" as offset and register; both places are the operand's.
+/// Offset and register of "4(a0)"; errors of both refer to the whole operand.
 struct MemoryText { std::string offset, base; };
 
 MemoryText memory_of(const std::string& text, SourcePosition place, const InstructionInfo& info) {

@@ -14,14 +14,14 @@ struct Statement {
   SourcePosition place;
   std::string name;
   std::vector<std::string> operands;
-  std::vector<SourcePosition> places;  ///< of the operands
+  std::vector<SourcePosition> places;  ///< positions of the operands
   std::uint64_t address = 0;
-  std::size_t order = 0;  ///< among the statements; that of the first, of those that one of the text was made into
+  std::size_t order = 0;  ///< index among the statements; statements expanded from one share the index of the first
 
   Where where(std::size_t operand) const { return {places[operand], address, order}; }
 };
 
-/// The bits of a statement that `info` describes. Throws UserError with the place.
+/// Encodes a statement as instruction `info`. Throws UserError with the place.
 std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, const Statement& statement,
                      const Labels& labels);
 

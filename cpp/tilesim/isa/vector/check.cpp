@@ -1,4 +1,4 @@
-// Checks legality of a vector instruction, once per place in the program and vtype.
+// Checks the legality of a vector instruction, once per instruction address and vtype.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// Registers that an operand takes: `count` from `first`, elements of 2^width bits (0: a mask).
+/// Registers of an operand: `count` from `first` on, with elements of 2^width bits (0: a mask).
 struct Taken {
   unsigned first = 0, count = 0;
   int width = 0;
@@ -50,8 +50,8 @@ Taken taken(const Hart& h, const Op& o, Group group, unsigned reg, unsigned fiel
   return t;
 }
 
-/// A destination may overlap a source of another width only where no element is lost before it is read
-/// (RISC-V "V" 1.0, section 5.2).
+/// A destination may overlap a source of another width only if no element is overwritten before it is read (RISC-V "V"
+/// 1.0, section 5.2).
 bool may_overlap(const Taken& d, const Taken& s) {
   if (d.width == s.width) return true;
   if (d.width < s.width) return d.first == s.first;
@@ -68,7 +68,7 @@ void check_overlaps(const Op& o, const InstructionInfo& info, const Taken& d, co
       illegal(o, "the destination overlaps a source");
     if (masked && s.width != 0 && s.overlaps(mask)) illegal(o, "v0 is read as a mask and as elements");
   }
-  // what is read with two widths, vd too where it is a source
+  // registers read with two widths, including vd as a source
   if (d && (info.is(reads_vd) || info.is(is_store)))
     for (const Taken& s : {a, b})
       if (s && s.width != d.width && s.overlaps(d)) illegal(o, "a register is read with two element widths");
@@ -93,7 +93,7 @@ void resolve(Hart& h, const Op& o) {
   o.key = h.v.key & 0xFFFF;
 }
 
-/// Whether elements are left out by v0; sums with carry and merges read it as an operand of all elements.
+/// Whether v0 excludes elements; merges and sums with carry read v0 as an operand of all elements.
 bool is_masked(const Hart& h, const Op& o, const InstructionInfo& info) {
   if (o.rm != 0) return false;
   const auto& parts = h.set().parts(h.set().id(info));
@@ -101,7 +101,7 @@ bool is_masked(const Hart& h, const Op& o, const InstructionInfo& info) {
                      [](const OperandPart& part) { return part.word != nullptr && part.word->sort == Sort::masked; });
 }
 
-/// Elements that an instruction writes of those below vl: of what is packed, as many as the mask has.
+/// Number of elements below vl that an instruction writes; vcompress writes as many as its mask has ones.
 u64 written(const Hart& h, const InstructionInfo& info, const std::vector<u8>& packed) {
   if (info.is(scalar_destination)) return 1;
   if (info.name != "vcompress.vm") return h.v.vl;
@@ -110,21 +110,21 @@ u64 written(const Hart& h, const InstructionInfo& info, const std::vector<u8>& p
   return count;
 }
 
-/// Elements below it stay as they were whatever the mask says: what a slide up goes over.
+/// Number of leading elements that an instruction never writes: those below a slide up.
 u64 first_element(const Hart& h, const Op& o, const InstructionInfo& info) {
   if (info.name == "vslideup.vi") return static_cast<u64>(o.imm);
   return info.name == "vslideup.vx" ? h.x[o.rs1] : 0;
 }
 
-/// Ones into what the policies call agnostic; `mask` is v0 as it was before, `packed` vs1.
+/// Sets agnostic elements to ones; `mask`: v0 before the instruction, `packed`: vs1 before it.
 void write_ones(Hart& h, const Op& o, const InstructionInfo& info, const std::vector<u8>& mask,
                 const std::vector<u8>& packed) {
   const GroupRule& rule = info.groups;
   if (info.is(is_store) || rule.vd.kind == Group::none || rule.vd.kind == Group::whole || h.v.vl == 0) return;
   const Taken d = taken(h, o, rule.vd, o.rd, 1);
   const bool left_out = h.v.type.mask_agnostic && is_masked(h, o, info);
-  if (rule.vd.kind == Group::mask) {                                    // their tails are always agnostic
-    const u64 done = info.is(is_load) ? (h.v.vl + 7) / 8 * 8 : h.v.vl;  // vlm.v loads bytes
+  if (rule.vd.kind == Group::mask) {                                    // mask tails are always agnostic
+    const u64 done = info.is(is_load) ? (h.v.vl + 7) / 8 * 8 : h.v.vl;  // vlm.v loads whole bytes
     for (u64 i = done; i < h.v.vlen; ++i) h.v.set_bit(o.rd, i, true);
     for (u64 i = 0; left_out && i < h.v.vl; ++i)
       if ((mask[i >> 3] >> (i & 7) & 1) == 0) h.v.set_bit(o.rd, i, true);

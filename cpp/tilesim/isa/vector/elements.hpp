@@ -1,24 +1,24 @@
-// How a vector instruction is declared and carried out.
+// How to declare and execute a vector instruction.
 //
 // To add one:
-//  1. Say what happens to elements: a struct with `of`, templated on the element type, as `Add` in
-//     table_vector_integer.cpp; signed meanings take signed types; a third parameter is the old element of vd.
-//  2. Give it to `family`, which declares .vv, .vx and .vi with one function per SEW. Shapes: `Same`, `Widening`,
-//     `WideFirst`, `Narrowing` below. One that is not here (reductions, permutations) is one more function template
-//     over element types, with a loop by `each` (any order, vectorised) or `each_in_order`, and `by_widths` makes the
-//     array that `InstructionInfo::by_width` takes; a null where a SEW is reserved. Operands are read by
-//     `h.v.at<T>(o.rs2)` and so on: vd = o.rd, vs1 = o.rs1, vs2 = o.rs2, vs3 = o.rd, mask = register 0 unless o.rm,
-//     immediate o.imm; a source of another width than vd through `source`, since their registers may overlap.
-//  3. Its line: encoding `vector_code(funct6, form)` (or with separate fields), operand words vd, vs1, vs2,
-//     rs1, fs1, simm5, zimm5, vm; then its group rule by `rule(...)`, where each operand says how it takes registers.
-//     Everything the rule can say is checked for you once per place and vtype (vector/check.cpp): alignment and size
-//     of groups, vill, EEW up to 64, overlaps of vd with sources and with v0 when masked, one register read with two
-//     widths; vstart ≠ 0 traps unless the line says `any_vstart`. Traits tell the rest: reads_vd, overlap_never,
+//  1. Define the operation on elements: a struct with `of`, templated on the element type, like `Add` in
+//     table_vector_integer.cpp; signed operations use signed types; a third parameter is the old element of vd.
+//  2. Pass it to `family`, which declares .vv, .vx and .vi with one function per SEW. Shapes: `Same`, `Widening`,
+//     `WideFirst`, `Narrowing` below. Other shapes (reductions, permutations) need a function template over element
+//     types, with a loop by `each` (any order, vectorised) or `each_in_order`; `by_widths` makes the array for
+//     `InstructionInfo::by_width`, with null for a reserved SEW. Read operands by `h.v.at<T>(o.rs2)` and so on:
+//     vd = o.rd, vs1 = o.rs1, vs2 = o.rs2, vs3 = o.rd, mask = register 0 unless o.rm, immediate o.imm. Read a source
+//     of another width than vd by `source`, since their registers may overlap.
+//  3. Declare its line: encoding `vector_code(funct6, form)` (or with separate fields), operand words vd, vs1, vs2,
+//     rs1, fs1, simm5, zimm5, vm; then its group rule by `rule(...)`, with the registers of each operand.
+//     vector/check.cpp checks the rule once per instruction address and vtype: alignment and size
+//     of groups, vill, EEW up to 64, overlaps of vd with sources and with a mask in v0, registers read with two
+//     widths; vstart ≠ 0 traps unless the line has `any_vstart`. Other traits: reads_vd, overlap_never,
 //     scalar_destination, sets_vxsat, sets_flags, reads_rounding.
-//  4. Never write tails or masked-off elements. What agnostic="ones" asks for is written by the caller, from the rule.
-//  5. A vector instruction that traps halfway (a load) sets v.vstart to the element before it throws.
-// Floats: h.f[rs1] narrower than 64 bits through unbox (scalar/float.hpp); the processor's own rounding mode and flags
-// are those of the hart when `h.frm == h.host`, otherwise soft_float.hpp computes (see scalar/table_float.cpp).
+//  4. Never write tails or masked-off elements. The caller writes agnostic elements, by the rule.
+//  5. A vector instruction that traps halfway (a load) sets v.vstart to the current element before it throws.
+// Floats: read h.f[rs1] narrower than 64 bits by unbox (scalar/float.hpp). If `h.frm == h.host`, the processor's
+// rounding mode and flags are the hart's; otherwise soft_float.hpp computes (see scalar/table_float.cpp).
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@
 
 namespace tilesim::isa {
 
-/// Carries out `body(i)` for every active element, in any order: elements must not depend on each other, but vd may be
-/// a source.
+/// Runs `body(i)` for every active element, in any order: elements must be independent of each other, but vd may be a
+/// source.
 template <class Body>
 inline void each(const Hart& h, const Op& o, Body body) {
   const u64 vl = h.v.vl;
@@ -49,7 +49,7 @@ inline void each(const Hart& h, const Op& o, Body body) {
     if ((mask[i >> 3] >> (i & 7) & 1) != 0) body(i);
 }
 
-/// The same from element `first` on, one after the other: narrow into wide, sums, whatever may trap.
+/// The same from element `first` on, in order: for narrow-to-wide results, sums, and operations that may trap.
 template <class Body>
 inline void each_in_order(const Hart& h, const Op& o, Body body, u64 first = 0) {
   const u64 vl = h.v.vl;
@@ -60,7 +60,7 @@ inline void each_in_order(const Hart& h, const Op& o, Body body, u64 first = 0) 
 using unsigned_types = std::tuple<u8, u16, u32, u64>;
 using signed_types = std::tuple<s8, s16, s32, s64>;
 
-/// The elements of a source, copied where writing vd, of another width, would change what is still to be read.
+/// The elements of a source; a copy if writes to vd, of another width, would change elements before they are read.
 template <class T, class D>
 const T* source(Hart& h, const Op& o, unsigned reg, unsigned place) {
   const u64 from = u64{reg} * h.v.vlenb, to = u64{o.rd} * h.v.vlenb;
@@ -115,17 +115,17 @@ template <>
 struct IntegerOf<16, true> {
   using Type = s128;
 };
-/// The integer of twice the bits.
+/// The integer type of twice the width.
 template <class T>
 using Twice = typename IntegerOf<2 * sizeof(T), std::is_signed_v<T>>::Type;
 
-/// What a scalar or immediate operand gives every element.
+/// The value of a scalar or immediate operand for every element.
 template <class T>
 T scalar_operand(const Hart& h, const Op& o) {
   return static_cast<T>((o.bits >> 12 & 7) == opivi ? static_cast<u64>(o.imm) : h.x[o.rs1]);
 }
 
-/// vd[i] = F(vs2[i], vs1[i] or scalar), or with the old vd[i] as third; D, A, B: what the three are read as.
+/// vd[i] = F(vs2[i], vs1[i] or scalar), optionally with the old vd[i] as third operand; D, A, B: types of vd, vs2, vs1.
 template <class F, class D, class A, class B>
 struct Elements {
   static constexpr bool reads_old = requires(A a, B b, D d) { F::template of<D>(a, b, d); };
@@ -151,14 +151,14 @@ struct Elements {
 
 inline constexpr Group no_group{}, one_group{Group::group, 0}, wide_group{Group::group, 1}, mask_group{Group::mask, 0},
     one_element{Group::element, 0}, wide_element{Group::element, 1};
-/// EMUL of an operand whose elements have `bits` bits whatever SEW is.
+/// The group of an operand whose elements have `bits` bits for every SEW.
 constexpr Group fixed_group(unsigned bits) { return {Group::fixed, static_cast<s8>(std::countr_zero(bits))}; }
 constexpr Group part_group(int halvings) { return {Group::group, static_cast<s8>(-halvings)}; }
 constexpr Group whole_group(unsigned registers) { return {Group::whole, static_cast<s8>(std::countr_zero(registers))}; }
 
 constexpr GroupRule rule(Group vd, Group vs2, Group vs1 = no_group, u8 fields = 1) { return {vd, vs1, vs2, fields}; }
 
-/// Shapes: what stands behind an element type T of SEW bits; `exists`: at which SEW.
+/// Shapes: operand types for an element type T of SEW bits; `exists`: whether T is a legal SEW.
 struct Same {
   template <class T>
   static constexpr bool exists = true;
@@ -192,7 +192,7 @@ struct Narrowing {
   static constexpr char letter = 'w';
 };
 
-/// `make<T>()` for each T of `Types`: a function for each SEW.
+/// `make<T>()` for each T of `Types`: one function per SEW.
 template <class Types, class Make>
 constexpr std::array<Execute, 4> by_widths(Make make) {
   return [&]<class A, class B, class C, class D>(std::type_identity<std::tuple<A, B, C, D>>) {
@@ -201,7 +201,7 @@ constexpr std::array<Execute, 4> by_widths(Make make) {
   }(std::type_identity<Types>{});
 }
 
-/// A vector line: as a scalar one, with a function for each SEW.
+/// Declares a vector instruction: like a scalar one, with one function per SEW.
 inline InstructionInfo& vector_line(Declarations& d, std::string name, const std::string& operands, Encoding encoding,
                                     const char* timing, std::array<Execute, 4> by_width, GroupRule groups,
                                     std::string description) {
@@ -221,11 +221,11 @@ struct Family {
   unsigned forms;
   const char* timing;
   const char* description;
-  const char* constant = "simm5";  ///< the immediate's word
+  const char* constant = "simm5";  ///< operand word of the immediate
   VectorForm vector = opivv;       ///< opivv or opmvv
 };
 
-/// NAME.vv, .vx, .vi (.wv, .wx, .wi) as `forms` say.
+/// Declares NAME.vv, .vx, .vi (.wv, .wx, .wi) according to `forms`.
 template <class F, class Types, class Shape = Same>
 void family(Declarations& d, const Family& line) {
   constexpr auto vv = by_widths<Types>([]<class T>() -> Execute {
@@ -240,7 +240,7 @@ void family(Declarations& d, const Family& line) {
     else
       return nullptr;
   });
-  const bool swapped = (d.traits & reads_vd) != 0;  // as multiply-adds are written
+  const bool swapped = (d.traits & reads_vd) != 0;  // multiply-adds list vs1 before vs2
   const std::string name = std::string(line.name) + "." + Shape::letter;
   const auto operands = [&](const char* second) {
     return swapped ? std::string("vd, ") + second + ", vs2, vm" : std::string("vd, vs2, ") + second + ", vm";

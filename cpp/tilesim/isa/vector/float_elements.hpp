@@ -1,6 +1,6 @@
-// How vector instructions on floats are carried out: kernels on blocks of up to 64 elements, which know nothing of
-// masks and registers, and the loop that feeds them. A kernel computes on the processor where its rounding mode is that
-// of the hart, otherwise by soft_float.hpp; inactive elements never reach one, so that they raise no flags.
+// Execution of vector instructions on floats: kernels on blocks of up to 64 elements, without masks and registers, and
+// the loop that calls them. A kernel computes on the processor if its rounding mode is that of the hart, otherwise by
+// soft_float.hpp. Kernels never get inactive elements, so that these raise no flags.
 #pragma once
 
 #include "tilesim/isa/table/float.hpp"
@@ -10,11 +10,11 @@ namespace tilesim::isa {
 
 inline constexpr unsigned float_block = 64;
 
-/// `d` holds the old elements of vd, then the results; `a` those of vs2, `b` those of vs1, or the scalar n times. `d`
-/// may lie in the same registers as `a` and `b`, where the order of the elements keeps what is still to be read.
+/// `d` contains the old elements of vd, and then the results; `a` those of vs2, `b` those of vs1, or the scalar n
+/// times. `d` may share registers with `a` and `b` if the order of elements allows it.
 using FloatKernel = void (*)(Hart& h, Round mode, void* d, const void* a, const void* b, unsigned n);
 
-/// `body(k)` for k below n, in any order; whole blocks by a separate loop.
+/// Runs `body(k)` for k below n, in any order; full blocks use a separate loop.
 template <class Body>
 [[gnu::always_inline]] inline void for_block(unsigned n, Body body) {
   if (n == float_block) {
@@ -28,7 +28,7 @@ template <class Body>
 
 enum class Second : u8 { vector, scalar, none };
 
-/// frm, for any instruction on floats; a reserved one traps (RISC-V "V" 1.0, section 13).
+/// frm for an instruction on floats; a reserved mode traps (RISC-V "V" 1.0, section 13).
 inline Round vector_rounding(const Hart& h, const Op& o) {
   if (h.frm > Round::nearest_away) [[unlikely]]
     illegal(o, "a reserved rounding mode");
@@ -46,7 +46,7 @@ B float_scalar(const Hart& h, const Op& o) {
     return static_cast<B>(h.f[o.rs1]);
 }
 
-/// Feeds the kernel: D, A, B are unsigned integers as wide as the elements of vd, vs2, vs1.
+/// Runs the kernel on blocks; D, A, B: unsigned integers of the element widths of vd, vs2, vs1.
 template <class D, class A, class B>
 void float_blocks(Hart& h, const Op& o, FloatKernel kernel, Second second, B x = 0) {
   const Round mode = vector_rounding(h, o);
@@ -84,7 +84,7 @@ void float_instruction(Hart& h, const Op& o) {
     float_blocks<D, A, B>(h, o, kernel, second);
 }
 
-/// The elements as the formats' values.
+/// Bits of an element as the format's value.
 template <class F>
 typename F::Value value_of(typename F::Bits bits) {
   return std::bit_cast<typename F::Value>(bits);
@@ -104,7 +104,7 @@ struct WiderThan<Single> {
 template <class F>
 using Wider = typename WiderThan<F>::Format;
 
-/// bfloat16: a source of widening and a result of narrowing alone.
+/// bfloat16: only a source of widening and a result of narrowing.
 struct Brain {
   using Bits = u16;
   static constexpr soft::Format format = soft::bf16;
@@ -114,7 +114,7 @@ struct WiderThan<Brain> {
   using Format = Single;
 };
 
-/// Exact; a NaN becomes canonical, a signalling one is told of.
+/// Widens exactly; a NaN becomes canonical, a signaling NaN sets the invalid flag.
 template <class F>
 void widen(Hart& h, typename Wider<F>::Bits* to, const typename F::Bits* from, unsigned n) {
   using To = Wider<F>;
@@ -124,7 +124,7 @@ void widen(Hart& h, typename Wider<F>::Bits* to, const typename F::Bits* from, u
     constexpr unsigned shift = 23 - F::format.fraction;
     constexpr u32 infinity = static_cast<u32>(F::format.infinity());
     constexpr u32 rebias = static_cast<u32>(To::format.bias() - F::format.bias()) << 23;
-    // infinities and NaNs, and subnormal numbers unless the exponents are alike
+    // infinities and NaNs; subnormal numbers unless both formats have the same exponent range
     const auto is_odd = [](u32 magnitude) {
       return magnitude >= infinity || (rebias != 0 && magnitude - 1 < (1U << F::format.fraction) - 1);
     };
@@ -147,13 +147,13 @@ constexpr std::array<Execute, 4> by_formats(Make make) {
   return {nullptr, make.template operator()<Half>(), make.template operator()<Single>(),
           make.template operator()<Double>()};
 }
-/// As that, for instructions that give or take twice the width.
+/// The same for instructions with a result or source of twice the width.
 template <class Make>
 constexpr std::array<Execute, 4> by_narrow_formats(Make make) {
   return {nullptr, make.template operator()<Half>(), make.template operator()<Single>(), nullptr};
 }
 
-/// NAME.vv and NAME.vf (.wv, .wf) of functions per SEW; null arrays are left out.
+/// Declares NAME.vv and NAME.vf (.wv, .wf) with one function per SEW; null arrays are skipped.
 struct FloatFamily {
   const char* name;
   u32 funct6;

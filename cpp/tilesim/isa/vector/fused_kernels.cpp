@@ -1,8 +1,8 @@
-// Compiled without -frounding-math, with which GCC vectorises neither function; nothing here is known before it runs.
+// Compiled without -frounding-math, which keeps GCC from vectorizing both functions; no value is a constant.
 #include "tilesim/isa/vector/fused_kernels.hpp"
 
-// Versions chosen when the library is loaded; not where all code is compiled for such a processor anyway, and not with
-// sanitizers, which are not there yet at that time.
+// Compiles versions that are selected when the library loads. Not if all code is compiled for such a processor, and not
+// with sanitizers, which are not initialized at that time.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__FMA__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TILESIM_FOR_PROCESSORS __attribute__((target_clones("avx512f", "arch=haswell", "default")))

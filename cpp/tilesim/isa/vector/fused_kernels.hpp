@@ -5,8 +5,8 @@
 
 namespace tilesim::isa {
 
-/// to[k] = (a[k] ^ product) · b[k] + (c[k] ^ sum), where the two give or leave signs; n ≤ 64. Says whether a result is
-/// a NaN. Compiled for processors with and without an instruction for it.
+/// to[k] = (a[k] ^ product) · b[k] + (c[k] ^ sum), where `product` and `sum` may flip signs; n ≤ 64. Returns whether a
+/// result is a NaN. Compiled for processors with and without a fused instruction.
 bool fused_block(u32* to, const u32* a, const u32* b, const u32* c, u32 product, u32 sum, unsigned n);
 bool fused_block(u64* to, const u64* a, const u64* b, const u64* c, u64 product, u64 sum, unsigned n);
 /// Square roots; NaNs are canonical.

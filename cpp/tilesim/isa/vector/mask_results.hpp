@@ -5,17 +5,17 @@
 
 namespace tilesim::isa {
 
-/// 64 bits from byte i/8 of a mask register, i a multiple of 64.
+/// 64 bits of a mask register from bit i on; i is a multiple of 64.
 inline u64 mask_word(const Hart& h, unsigned reg, u64 i) {
   u64 word = 0;
   std::memcpy(&word, h.v.at<u8>(reg) + (i >> 3), 8);
   return word;
 }
 
-/// Ones for the elements of the word at i that lie below vl.
+/// Ones for the elements below vl in the word that starts at element i.
 inline u64 below(u64 vl, u64 i) { return vl - i >= 64 ? ~u64{0} : (u64{1} << (vl - i)) - 1; }
 
-/// Bit k: the lowest bit of byte k.
+/// Packs the lowest bit of byte k to bit k.
 inline u64 packed(const u8 (&bytes)[64]) {
   u64 bits = 0;
   for (unsigned k = 0; k < 8; ++k) {
@@ -26,8 +26,8 @@ inline u64 packed(const u8 (&bytes)[64]) {
   return bits;
 }
 
-/// Bit i of vd is the lowest bit of `test(i)` for elements below vl, those that `active` says where masked; gives back
-/// whether bit 1 of an active element's test was set. In blocks: vd may be the first register of a source, or v0.
+/// Sets bit i of vd to the lowest bit of `test(i)` for active elements below vl. Returns whether bit 1 of any active
+/// element's test was set. Works in blocks: vd may be the first register of a source, or v0.
 template <class Test>
 bool write_mask(Hart& h, const Op& o, bool masked, Test test) {
   const u64 vl = h.v.vl;

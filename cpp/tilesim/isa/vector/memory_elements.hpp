@@ -11,14 +11,14 @@ void aligned(u64 address, bool stores) {
     throw Trap{stores ? Cause::store_misaligned : Cause::load_misaligned, address, "vector elements must be aligned"};
 }
 
-/// Registers of one field of a segment whose elements are T's.
+/// Number of registers per field of a segment with elements of type T.
 template <class T>
 unsigned field_registers(const Hart& h) {
   const int emul = 3 + std::countr_zero(sizeof(T)) - h.v.type.sew + h.v.type.lmul;
   return emul > 0 ? 1U << emul : 1;
 }
 
-/// Element by element, field by field, at `address(i)` and behind it. A trap leaves vstart at its element.
+/// Accesses element by element, field by field, from `address(i)` on. A trap sets vstart to its element.
 template <class T, bool stores, class Address>
 void each_access(Hart& h, const Op& o, unsigned fields, Address address) {
   const unsigned apart = fields > 1 ? field_registers<T>(h) : 0;
@@ -46,12 +46,12 @@ void each_access(Hart& h, const Op& o, unsigned fields, Address address) {
 
 inline unsigned fields_of(const Op& o) { return (o.bits >> 29) + 1; }
 
-/// funct3 of the widths of vector loads and stores.
+/// funct3 for the element widths of vector loads and stores.
 constexpr u32 width_code(unsigned bits) { return bits == 8 ? 0 : bits == 16 ? 5 : bits == 32 ? 6 : 7; }
 
 enum class Way : u8 { unit = 0, unordered = 1, strided = 2, ordered = 3 };
 
-/// A vector load or store; what stands in bits 24 … 20 is added by the caller.
+/// Encoding of a vector load or store, without bits 24 … 20.
 constexpr Encoding access_code(bool stores, Way way, unsigned bits, unsigned fields) {
   return with3(stores ? op_store_fp : op_load_fp, width_code(bits)) | field(31, 29, fields - 1) | field(28, 28, 0) |
          field(27, 26, static_cast<u32>(way));

@@ -1,4 +1,4 @@
-// The vector tables in one list.
+// Declares all vector tables.
 #include "tilesim/isa/table/instruction_set.hpp"
 
 namespace tilesim::isa {

@@ -1,4 +1,4 @@
-// Integer comparisons, and sums with carries: instructions that read or write one bit per element.
+// Integer comparisons, and sums with carry: instructions that read or write one bit per element.
 #include "tilesim/isa/vector/mask_results.hpp"
 
 namespace tilesim::isa {
@@ -49,7 +49,7 @@ struct Compare {
   }
 };
 
-/// A mask from two sources of the same width.
+/// Shape of a mask result from two sources of the same width.
 struct ToMask {
   template <class T>
   static constexpr bool exists = true;
@@ -75,7 +75,7 @@ void declare_comparisons(Declarations& d) {
   family<Greater, signed_types, ToMask>(d, line("vmsgt", 0x1F, scalars, "Mask of larger elements."));
 }
 
-/// The sum, with v0 as carries in; the difference, with v0 as borrows.
+/// Sum with carry in v0, or difference with borrow in v0.
 template <class T, bool scalar, bool minus>
 void with_carry(Hart& h, const Op& o) {
   T* d = h.v.at<T>(o.rd);
@@ -89,13 +89,13 @@ void with_carry(Hart& h, const Op& o) {
   }
 }
 
-/// The carries or borrows out; o.rm: none come in.
+/// Carry out or borrow out; o.rm = 1: no carry in.
 template <class T, bool scalar, bool minus>
 void carries(Hart& h, const Op& o) {
   const T *a = h.v.at<T>(o.rs2), *b = h.v.at<T>(o.rs1);
   const T x = scalar ? scalar_operand<T>(h, o) : T{0};
   const bool comes = o.rm == 0;
-  const std::vector<u8> mask(h.v.at<u8>(0), h.v.at<u8>(0) + h.v.vlenb);  // vd may be v0
+  const std::vector<u8> mask(h.v.at<u8>(0), h.v.at<u8>(0) + h.v.vlenb);  // a copy, since vd may be v0
   write_mask(h, o, false, [=, in = mask.data()](u64 i) {
     const T carry = comes ? in[i >> 3] >> (i & 7) & 1 : 0, y = scalar ? x : b[i];
     if (minus) return a[i] < y || (carry != 0 && a[i] == y);

@@ -1,4 +1,4 @@
-// Conversions between floats and integers, and among floats, of one width, twice, and half of it.
+// Conversions between floats and integers, and among floats, to the same, twice, or half the width.
 #include "tilesim/isa/vector/float_elements.hpp"
 
 namespace tilesim::isa {
@@ -7,7 +7,7 @@ namespace vector_convert {
 
 enum class Mode : u8 { dynamic, zero, odd };
 
-/// Singles that surely fit are converted by the processor, which sets the same flags; false: one does not.
+/// Converts singles on the processor, which sets the same flags, if all certainly fit; otherwise returns false.
 inline bool small_singles(s32* d, const u32* a, unsigned n, bool truncate) {
   u32 large = 0;
   for (unsigned k = 0; k < n; ++k)
@@ -19,7 +19,7 @@ inline bool small_singles(s32* d, const u32* a, unsigned n, bool truncate) {
     return true;
   }
 #pragma GCC ivdep
-  for (unsigned k = 0; k < n; ++k) {  // a number below 2^22 is rounded by adding what has no room for its fraction
+  for (unsigned k = 0; k < n; ++k) {  // adding 1.5 · 2^23 rounds numbers below 2^22 to integers
     const float value = std::bit_cast<float>(a[k]);
     const float sum = value + 12582912.0F;
     d[k] = static_cast<s32>(std::bit_cast<u32>(sum) - 0x4B400000U);
@@ -58,12 +58,12 @@ void from_integers(Hart& h, Round mode, void* to, const void* from, const void*,
 
 template <class From>
 void to_wider(Hart& h, Round, void* to, const void* from, const void*, unsigned n) {
-  typename From::Bits a[float_block];  // widen reads twice, and `to` may lie over `from`
+  typename From::Bits a[float_block];  // widen reads twice, and `to` may overlap `from`
   std::memcpy(a, from, n * sizeof(a[0]));
   widen<From>(h, static_cast<typename Wider<From>::Bits*>(to), a, n);
 }
 
-/// Towards zero; what was inexact gets its last bit.
+/// Rounds towards zero; an inexact result gets its last bit set.
 template <class From, class To>
 u64 to_odd(Hart& h, u64 bits) {
   u8 flags = 0;
@@ -72,7 +72,7 @@ u64 to_odd(Hart& h, u64 bits) {
   return (flags & inexact) != 0 ? result | 1 : result;
 }
 
-/// Normal numbers and zeros that stay such, to nearest; false: there are others.
+/// Rounds to nearest if all are zeros or normal numbers that stay normal; otherwise returns false.
 inline bool ordinary_to_brain(Hart& h, u16* d, const u32* a, unsigned n) {
   u32 others = 0, rest = 0;
   for (unsigned k = 0; k < n; ++k) {
@@ -122,7 +122,7 @@ void line(Declarations& d, const std::string& name, u32 code, const std::array<E
 constexpr GroupRule equal = rule(one_group, one_group), wider = rule(wide_group, one_group),
                     narrower = rule(one_group, wide_group);
 
-/// From floats of a width to integers of the same, twice, or half of it.
+/// Declares conversions from floats to integers of the same, twice, or half the width.
 template <bool is_signed, Mode mode>
 void declare_to_integer(Declarations& d, u32 low_code) {
   const std::string how = std::string(mode == Mode::zero ? "rtz." : "") + (is_signed ? "x" : "xu");

@@ -5,22 +5,22 @@ namespace tilesim::isa {
 
 namespace vector_estimate {
 
-/// 2^8 / (1 + (i + ½) / 128), to nearest, without its leading bit.
+/// 2^8 / (1 + (i + ½) / 128), rounded to nearest, without the leading bit.
 constexpr std::array<u8, 128> reciprocals = [] {
   std::array<u8, 128> table{};
   for (u32 i = 0; i < 128; ++i) {
-    const u32 divisor = 2 * (128 + i) + 1;  // of 2^16
+    const u32 divisor = 2 * (128 + i) + 1;  // in units of 2^-8
     table[i] = static_cast<u8>(((1U << 17) + divisor) / (2 * divisor) - 128);
   }
   return table;
 }();
 
-/// 2^8 / sqrt(v), to nearest, without its leading bit: v = 2 (1 + (i + ½) / 64) for the first half, 1 + (i + ½) / 64
-/// for the second.
+/// 2^8 / sqrt(v), rounded to nearest, without the leading bit: v = 2 (1 + (i + ½) / 64) in the first half, 1 + (i + ½)
+/// / 64 in the second.
 constexpr std::array<u8, 128> roots = [] {
   std::array<u8, 128> table{};
   for (u64 i = 0; i < 128; ++i) {
-    const u64 v = (i < 64 ? 2 : 1) * (128 + 2 * (i & 63) + 1);  // of 128
+    const u64 v = (i < 64 ? 2 : 1) * (128 + 2 * (i & 63) + 1);  // in units of 1/128
     u64 r = 128;
     while ((2 * r + 1) * (2 * r + 1) * v <= 4 * 65536 * u64{128}) ++r;  // r + ½ ≤ 256 / sqrt(v)
     table[i] = static_cast<u8>(r - 128);
@@ -28,7 +28,7 @@ constexpr std::array<u8, 128> roots = [] {
   return table;
 }();
 
-/// A finite number other than 0: its exponent as if unbounded, its fraction with the leading bit away.
+/// A finite nonzero number: exponent with unbounded range, fraction without the leading bit.
 struct FloatParts {
   int exponent;
   u64 fraction;
@@ -77,7 +77,7 @@ u64 reciprocal(Hart& h, Round mode, u64 bits) {
   if (magnitude == format.infinity()) return sign_bit;
   const FloatParts p = parts<F>(magnitude);
   const int exponent = 2 * format.bias() - 1 - p.exponent;
-  if (p.exponent < -1) {  // the result is too large
+  if (p.exponent < -1) {  // overflow
     h.fflags |= overflow | inexact;
     const bool to_largest = mode == Round::zero || mode == (sign_bit != 0 ? Round::up : Round::down);
     return sign_bit | (to_largest ? format.infinity() - 1 : format.infinity());

@@ -1,4 +1,4 @@
-// Fixed point: saturation, averages, fractions, scaling shifts and clips; rounded by vxrm, saturation kept in vxsat.
+// Fixed point: saturation, averages, fractions, scaling shifts, clips; vxrm selects rounding, saturation sets vxsat.
 #include <limits>
 
 #include "tilesim/isa/vector/elements.hpp"
@@ -7,7 +7,7 @@ namespace tilesim::isa {
 
 namespace vector_fixed {
 
-/// What is added to `value` >> `shift` (RISC-V "V" 1.0, section 3.8).
+/// The rounding increment for `value` >> `shift` (RISC-V "V" 1.0, section 3.8).
 template <class T>
 inline T increment(T value, unsigned shift, unsigned vxrm) {
   if (shift == 0) return 0;
@@ -25,13 +25,13 @@ inline T increment(T value, unsigned shift, unsigned vxrm) {
   }
 }
 
-/// `value` >> `shift`, rounded; the type is wide enough for the sum.
+/// `value` >> `shift`, rounded; T must be wide enough for the sum.
 template <class T>
 inline T rounded(T value, unsigned shift, unsigned vxrm) {
   return static_cast<T>((value >> shift) + increment(value, shift, vxrm));
 }
 
-/// `value` in the range of T.
+/// `value` clipped to the range of T.
 template <class T, class Wide>
 inline T clipped(Wide value, u8& saturated) {
   constexpr Wide low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
@@ -67,7 +67,7 @@ struct Subtract {
     return !std::is_signed_v<T> || a < 0 ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
   }
 };
-/// Averages: (a ± b + what rounds) >> 1, never too large for T.
+/// Averages: (a ± b + rounding increment) >> 1, which always fits T.
 struct Average {
   template <class T>
   static T of(T a, T b, unsigned vxrm, u8&) {
@@ -101,7 +101,7 @@ struct Clip {
   }
 };
 
-/// As Elements, with vxrm read and vxsat gathered.
+/// Like Elements, but reads vxrm and updates vxsat.
 template <class F, class D, class A>
 struct Fixed {
   static void vv(Hart& h, const Op& o) {

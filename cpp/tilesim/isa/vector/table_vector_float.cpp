@@ -48,7 +48,7 @@ void binary(Hart& h, Round mode, void* to, const void* first, const void* second
   for (unsigned k = 0; k < n; ++k) d[k] = static_cast<Bits>(Operation::exact(F::format, a[k], b[k], mode, h.fflags));
 }
 
-/// F's sources (the first of twice the width if `wide_first`), the result of twice the width.
+/// Operands of format F (the first one of twice the width if `wide_first`), result of twice the width.
 template <class F, class Operation, bool wide_first>
 void widening(Hart& h, Round mode, void* to, const void* first, const void* second, unsigned n) {
   using Bits = typename Wider<F>::Bits;

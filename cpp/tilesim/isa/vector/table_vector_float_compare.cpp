@@ -1,4 +1,4 @@
-// Floats by their bits: signs, extremes, comparisons, classes, merges. No arithmetic of the processor's.
+// Float instructions on bits: signs, extremes, comparisons, classes, merges. They use no arithmetic of the processor.
 #include "tilesim/isa/vector/float_elements.hpp"
 
 namespace tilesim::isa {
@@ -15,12 +15,12 @@ struct Of {
   static constexpr Bits canonical_nan = static_cast<Bits>(F::format.canonical());
   static bool nan(Bits a) { return static_cast<Bits>(a & ~sign_bit) > infinity; }
   static bool signalling(Bits a) { return nan(a) && (a & quiet) == 0; }
-  /// In the order of the numbers; −0 just below +0.
+  /// An integer in the order of the numbers; −0 is just below +0.
   static Key key(Bits a) {
     const auto negative = static_cast<Bits>(static_cast<Key>(a) >> (8 * sizeof(Bits) - 1));
     return static_cast<Key>(a ^ static_cast<Bits>(negative & static_cast<Bits>(~sign_bit)));
   }
-  /// Both zeros alike.
+  /// The same with equal zeros.
   static Key number(Bits a) { return static_cast<Bits>(a & ~sign_bit) == 0 ? Key{0} : key(a); }
 };
 
@@ -61,7 +61,7 @@ void classes(Hart&, Round, void* to, const void* from, const void*, unsigned n) 
 
 enum Relation : u8 { equal, unequal, less, less_equal, greater, greater_equal };
 
-/// Bit 0: the relation holds; bit 1: the operands signal.
+/// Bit 0: the relation holds; bit 1: an operand signals.
 template <class F, Relation relation>
 unsigned test(typename F::Bits a, typename F::Bits b) {
   using O = Of<F>;
@@ -138,7 +138,7 @@ struct Largest {
   static constexpr FloatKernel run = &extreme<F, true>;
 };
 
-/// vfmerge, and vfmv.v.f where not masked.
+/// vfmerge, or vfmv.v.f if unmasked.
 template <class F>
 void merge(Hart& h, const Op& o) {
   using Bits = typename F::Bits;

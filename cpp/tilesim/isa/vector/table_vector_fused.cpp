@@ -19,7 +19,7 @@ void fused(Hart& h, Round mode, typename F::Bits* d, const typename F::Bits* a, 
   alignas(64) Bits results[float_block];
   if constexpr (F::host)
     if (mode == h.host) [[likely]] {
-      // infinity · 0 + NaN is invalid here, on some processors not
+      // infinity · 0 + NaN is invalid in RISC-V, but not on some host processors
       if (fused_block(results, a, b, c, product, sum, n)) [[unlikely]]
         for (unsigned k = 0; k < n; ++k)
           if (results[k] == F::format.canonical()) exactly(k, h.fflags);
@@ -33,8 +33,7 @@ void fused(Hart& h, Round mode, typename F::Bits* d, const typename F::Bits* a, 
   std::memcpy(d, results, n * sizeof(Bits));
 }
 
-/// How the three operands are used: bit 0: the product is negated, bit 1: the sum's other term is; bit 2: vd is a
-/// factor.
+/// Use of the three operands: bit 0: the product is negated; bit 1: the addend is negated; bit 2: vd is a factor.
 enum Kind : u8 { plain = 0, negative_product = 1, negative_sum = 2, vd_times = 4 };
 
 template <class F, unsigned kind>

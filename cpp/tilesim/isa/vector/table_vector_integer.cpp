@@ -1,4 +1,4 @@
-// Integer arithmetic on elements of one width: sums, bits, shifts, extremes; those that multiply and divide.
+// Integer arithmetic on elements of one width: sums, bits, shifts, extremes, products, quotients.
 #include <limits>
 
 #include "tilesim/isa/vector/elements.hpp"
@@ -40,7 +40,7 @@ ELEMENT(Xor, a ^ b);
 ELEMENT(ShiftLeft, a << amount(b));
 ELEMENT(ShiftRight, a >> amount(b));
 
-// 1U: elements narrower than an int are multiplied as unsigned numbers
+// 1U: elements narrower than int are multiplied as unsigned
 ELEMENT(Multiply, 1U * a * b);
 ELEMENT3(MultiplyAdd, 1U * b * d + a);
 ELEMENT3(NegatedMultiplySubtract, a - 1U * b * d);
@@ -56,7 +56,7 @@ struct High {
   }
 };
 
-/// vs2 signed, the other not.
+/// vs2 is signed, the other factor unsigned.
 struct HighMixed {
   template <class T>
   static T of(T a, T b) {
@@ -123,7 +123,7 @@ void declare_products(Declarations& d) {
   d.traits = 0;
 }
 
-/// vmerge: vs2 or, where the mask says so, the other; vmv.v: the other everywhere.
+/// vmerge: the second operand where the mask is set, otherwise vs2; vmv.v: the second operand everywhere.
 template <class T, bool scalar>
 void merge(Hart& h, const Op& o) {
   T* d = h.v.at<T>(o.rd);

@@ -1,4 +1,4 @@
-// Masks: bit by bit, counts, the first, those before it, element numbers.
+// Masks: logic, counts, first set bit, set-before-first, element numbers.
 #include "tilesim/isa/vector/mask_results.hpp"
 
 namespace tilesim::isa {
@@ -28,7 +28,7 @@ constexpr u64 combined(u64 a, u64 b, Logic logic) {
   }
 }
 
-/// The bits below vl and, of them, those that `where` has, become those of `value`.
+/// Replaces the bits in `where` of the word that starts at element i by those of `value`.
 void put(Hart& h, unsigned reg, u64 i, u64 value, u64 where) {
   const u64 bits = (mask_word(h, reg, i) & ~where) | (value & where);
   std::memcpy(h.v.at<u8>(reg) + (i >> 3), &bits, 8);
@@ -61,7 +61,7 @@ void first(Hart& h, const Op& o) {
 
 enum class Until : u8 { before, only, including };
 
-/// Ones before the first one of vs2, at it alone, or both.
+/// Sets the bits before the first one of vs2, at it only, or both.
 template <Until until>
 void around_first(Hart& h, const Op& o) {
   bool found = false;
@@ -73,7 +73,7 @@ void around_first(Hart& h, const Op& o) {
   }
 }
 
-/// How many ones of vs2 lie before each element.
+/// Number of ones of vs2 before each element.
 template <class T>
 void ones_before(Hart& h, const Op& o) {
   T* d = h.v.at<T>(o.rd);

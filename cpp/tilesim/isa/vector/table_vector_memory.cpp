@@ -1,11 +1,11 @@
-// Loads and stores of contiguous elements: plain, segments, up to the first fault, masks, whole registers.
+// Loads and stores of contiguous elements: plain, segments, fault-only-first, masks, whole registers.
 #include "tilesim/isa/vector/memory_elements.hpp"
 
 namespace tilesim::isa {
 
 namespace vector_memory {
 
-/// `bytes` from or to memory as a whole; false: a fault, which is found again element by element.
+/// Transfers `bytes` at once; false for a fault, which the element-by-element access then finds.
 template <bool stores>
 bool at_once(Hart& h, unsigned reg, u64 base, u64 bytes) {
   try {
@@ -29,7 +29,7 @@ void side_by_side(Hart& h, const Op& o) {
   each_access<T, stores>(h, o, fields, [=](u64 i) { return base + i * fields * sizeof(T); });
 }
 
-/// A fault behind the first element shortens vl instead; of the segment that faults nothing is loaded.
+/// A fault after the first element shortens vl; no field of the faulting segment is loaded.
 template <class T>
 void to_first_fault(Hart& h, const Op& o) {
   const u64 base = h.x[o.rs1], bytes = fields_of(o) * sizeof(T), vl = h.v.vl;
@@ -43,7 +43,7 @@ void to_first_fault(Hart& h, const Op& o) {
   side_by_side<T, false>(h, o);
 }
 
-/// Bytes that hold vl bits.
+/// Transfers the bytes that contain vl bits.
 template <bool stores>
 void mask_bytes(Hart& h, const Op& o) {
   const u64 kept = h.v.vl, base = h.x[o.rs1], bytes = (kept + 7) / 8;
@@ -58,7 +58,7 @@ void mask_bytes(Hart& h, const Op& o) {
   h.v.vl = kept;
 }
 
-/// Registers as they are, whatever vtype and vl say; T: what must be aligned, and what vstart counts.
+/// Transfers whole registers independently of vtype and vl; T: unit of alignment and of vstart.
 template <class T, bool stores>
 void whole(Hart& h, const Op& o) {
   const u64 base = h.x[o.rs1], bytes = u64{fields_of(o)} * h.v.vlenb;

@@ -8,7 +8,7 @@ namespace vector_reduce {
 struct Sum {
   template <class T>
   static T of(T a, T b) {
-    using U = std::make_unsigned_t<T>;  // sums go round
+    using U = std::make_unsigned_t<T>;  // sums wrap around
     return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
 };
@@ -77,7 +77,7 @@ void declare_wide_integer(Declarations& d, const char* name, u32 funct6, const c
               rule(wide_element, one_group, wide_element), description);
 }
 
-/// `total` and the elements, one after the other.
+/// Adds the elements to `total`, in order.
 template <class F>
 using FloatFold = typename F::Bits (*)(Hart& h, Round mode, typename F::Bits total, const typename F::Bits* a,
                                        unsigned n);
@@ -101,7 +101,7 @@ typename F::Bits extreme_of(Hart& h, Round, typename F::Bits total, const typena
   using Key = std::make_signed_t<Bits>;
   constexpr Bits magnitude = static_cast<Bits>(F::format.sign() - 1),
                  infinity = static_cast<Bits>(F::format.infinity());
-  // numbers in their order, −0 just below +0; its own inverse
+  // maps floats to integers of the same order, −0 just below +0; its own inverse
   const auto key = [](Bits x) {
     const auto negative = static_cast<Bits>(static_cast<Key>(x) >> (8 * sizeof(Bits) - 1));
     return static_cast<Key>(x ^ static_cast<Bits>(negative & magnitude));
@@ -118,7 +118,7 @@ typename F::Bits extreme_of(Hart& h, Round, typename F::Bits total, const typena
   return total;
 }
 
-/// F: of the sum; A: of the elements.
+/// F: format of the result; A: format of the elements.
 template <class F, class A, FloatFold<F> fold>
 void floats(Hart& h, const Op& o) {
   const Round mode = vector_rounding(h, o);

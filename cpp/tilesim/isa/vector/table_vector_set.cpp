@@ -7,7 +7,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// AVL by rs1 and rd: x0 and x0 keep vl, x0 alone asks for VLMAX.
+/// AVL by rs1 and rd: if both are x0, vl is unchanged; if only rs1 is x0, vl becomes VLMAX.
 void set_by_register(Hart& h, const Op& o, u64 vtype) {
   u64 avl = h.x[o.rs1];
   if (o.rs1 == 0) avl = o.rd == no_register ? h.v.vl : std::numeric_limits<u64>::max();

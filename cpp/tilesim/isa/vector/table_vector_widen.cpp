@@ -8,19 +8,19 @@ namespace vector_widen {
 struct Add {
   template <class D, class A, class B>
   static D of(A a, B b) {
-    using U = std::make_unsigned_t<D>;  // sums go round
+    using U = std::make_unsigned_t<D>;  // sums wrap around
     return static_cast<D>(static_cast<U>(D{a}) + static_cast<U>(D{b}));
   }
 };
 struct Subtract {
   template <class D, class A, class B>
   static D of(A a, B b) {
-    using U = std::make_unsigned_t<D>;  // sums go round
+    using U = std::make_unsigned_t<D>;  // sums wrap around
     return static_cast<D>(static_cast<U>(D{a}) - static_cast<U>(D{b}));
   }
 };
 
-/// An element as a factor: its sign counts or not, whatever its type.
+/// Extends a factor with or without sign, independently of its type.
 template <class D, bool is_signed, class A>
 constexpr D factor(A a) {
   using Same = typename IntegerOf<sizeof(A), is_signed>::Type;
@@ -85,7 +85,7 @@ void declare_products(Declarations& d) {
   d.traits = 0;
 }
 
-/// Elements of a fraction of the width.
+/// Extends elements of a fraction of the width.
 template <class D, unsigned fraction>
 void extend(Hart& h, const Op& o) {
   using A = typename IntegerOf<sizeof(D) / fraction, std::is_signed_v<D>>::Type;

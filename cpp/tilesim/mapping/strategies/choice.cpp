@@ -22,7 +22,7 @@ void prefer_fewer_bytes(std::vector<Ranked>& fastest) {
 void prefer_in_crowd(CostModel& model, std::vector<Ranked>& fastest, CancelToken* cancel) {
   constexpr double alike = 1.15;
   constexpr std::size_t most = 6;
-  constexpr std::int64_t most_steps = 1600;  // of all cores: long programs are bound by bandwidth
+  constexpr std::int64_t most_steps = 1600;  // limit, summed over all cores; bandwidth limits longer programs
   const double limit = alike * fastest.front().cycles;
   auto best = fastest.begin();
   double least = model.crowd(best->nest, most_steps);
@@ -31,7 +31,7 @@ void prefer_in_crowd(CostModel& model, std::vector<Ranked>& fastest, CancelToken
   for (auto other = std::next(best); other != fastest.end() && other->cycles <= limit && tried < most; ++other) {
     if (cancel) cancel->poll();
     ++tried;
-    // More bytes cost others who use the memory, and energy: they must be worth it.
+    // More bytes slow down other users of the memory and take energy: they need a larger gain.
     const double worth = other->cost.total_bytes() <= best->cost.total_bytes() ? 0.99 : 0.95;
     if (const double cycles = model.crowd(other->nest, most_steps); cycles < worth * least)
       least = cycles, best = other;

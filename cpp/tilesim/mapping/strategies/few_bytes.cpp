@@ -12,9 +12,9 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Blocks of sums that stay on chip while the contraction passes: what moves least of all orders (2 / sqrt(S) words per
-/// multiply-add in S words). A large block leaves no room for a second one, nor for all that its epilogue reads and
-/// stores: it is finished in pieces.
+/// Nests that keep a block of sums on chip during the contraction: the order with the least traffic, 2 / sqrt(S) words
+/// per multiply-add in S words. A large block leaves no space for a second one, nor for all inputs and outputs of its
+/// epilogue: the epilogue runs in pieces.
 class Blocks {
  public:
   Blocks(CostModel& model, const Space& space, const Nest& start, double limit)
@@ -25,17 +25,17 @@ class Blocks {
         limit_(limit),
         own_(own_dims(problem_)) {
     for (std::size_t operand = 0; operand < 3; ++operand) bytes_[operand] = whole_bytes(operand);
-    if (problem_.siblings < 0) return;  // the epilogue may store one result of several sums
+    if (problem_.siblings < 0) return;  // the epilogue may combine several sums into one result
     bytes_[2] = 0;
     for (const Problem::Output& output : problem_.outputs)
       bytes_[2] += static_cast<double>(element_count(output.shape) * bits(output.dtype)) / 8;
   }
 
-  /// Legal ones that move fewer bytes than that many, and that their closed form finds fast enough.
+  /// Legal nests that move fewer than `bytes` and whose closed-form bound is within the limit.
   std::vector<Ranked> few(std::int64_t bytes) {
-    // Tiles of several products fill the scratchpad sooner: more of those that would move least do not fit.
+    // Tiles of sibling products need more scratchpad: more of the candidates with least traffic do not fit.
     const std::size_t most_tried = problem_.siblings < 0 ? 96 : 1024;
-    constexpr double far = 1.1;  // from the least: others may be faster
+    constexpr double far = 1.1;  // factor of the least bytes: nests with more bytes may be faster
     if (problem_.k_dims.empty() || problem_.on_vector) return {};
     enumerate();
     std::stable_sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) { return a.bytes < b.bytes; });
@@ -53,9 +53,9 @@ class Blocks {
  private:
   struct Block {
     std::vector<std::int64_t> tiles;
-    double bytes = 0;            ///< of both operands, at least
-    bool through = false;        ///< all of the contraction in one tile
-    bool columns_first = false;  ///< their loops outside of those of the rows
+    double bytes = 0;            ///< lower bound for both operands
+    bool through = false;        ///< one tile covers the contraction
+    bool columns_first = false;  ///< column loops enclose row loops
   };
 
   std::int64_t extent(int dim) const { return problem_.domain.extents[static_cast<std::size_t>(dim)]; }
@@ -101,7 +101,7 @@ class Blocks {
     blocks_.push_back({std::move(deep), std::min(kept_rows, kept_columns), true, kept_columns < kept_rows});
   }
 
-  /// Every size of rows and columns; batches as they are, the contraction as small as it goes.
+  /// Enumerates all sizes of rows and columns; batches keep their size, contraction tiles are minimal.
   void enumerate() {
     constexpr double most_blocks = 1 << 14;
     std::vector<int> dims = concatenate({&problem_.m_dims, &problem_.n_dims});
@@ -128,9 +128,9 @@ class Blocks {
     }
   }
 
-  /// The deepest tiles with which the block fits, in as few pieces as are fast enough.
+  /// Tries the deepest contraction tiles with which the block fits, with as few pieces as are fast enough.
   void fill(const Block& block) {
-    constexpr int most_depths = 2;  // a deeper tile moves fewer bursts, a shallower one lets more pieces be large
+    constexpr int most_depths = 2;  // deeper tiles move fewer bursts, shallower ones allow larger pieces
     Nest nest = start_;
     nest.sub.clear();
     nest.pack = -1;
@@ -140,7 +140,7 @@ class Blocks {
     nest.order = block.columns_first ? concatenate({&b, &n, &m, &k}) : concatenate({&b, &m, &n, &k});
     int found = take(nest) ? 1 : 0;
     if (block.through) return;
-    // Less of the channels first: all positions of a window read the same elements.
+    // Channels are split first: all positions of a window read the same elements.
     for (auto dim = k.rbegin(); dim != k.rend() && found < most_depths; ++dim) {
       const auto d = static_cast<std::size_t>(*dim);
       const std::vector<std::int64_t>& sizes = space_.tiles[d];
@@ -153,7 +153,7 @@ class Blocks {
     }
   }
 
-  /// With whatever buffers and pieces are the first to fit and to be fast enough.
+  /// Adds the nest with the first choice of buffers and pieces that fits and is fast enough.
   bool take(const Nest& wanted) {
     static const std::vector<std::vector<std::int64_t>> some{{2, 2, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}};
     std::vector<Nest> ways = cuts(wanted);
@@ -172,8 +172,8 @@ class Blocks {
     return false;
   }
 
-  /// The nest whole; with its rows or columns in pieces; of a block that has all rows, or all columns, with these in
-  /// tiles inside of the contraction's loops.
+  /// The nest without pieces; with its rows or columns in pieces; if the block has all rows or all columns, also with
+  /// tiles of these inside the contraction loops.
   std::vector<Nest> cuts(const Nest& nest) const {
     std::vector<Nest> result{nest};
     for (std::int64_t count : {2, 4, 8, 16, 32})
@@ -207,13 +207,13 @@ class Blocks {
   const Nest& start_;
   double limit_;
   OwnDims own_;
-  double bytes_[3] = {0, 0, 0};  ///< of each operand and the result, once
+  double bytes_[3] = {0, 0, 0};  ///< bytes of each operand and the result
   std::vector<Block> blocks_;
   std::vector<Ranked> found_;
 };
 
-/// What a nest costs beside its time: bytes that it moves, and those of values that cannot stay in the scratchpad
-/// meanwhile, which would be written and read once more; then transfers.
+/// Secondary cost of a nest: bytes moved, plus bytes of values that its tiles displace from the scratchpad, which are
+/// written and read once more; then transfers.
 struct Weight {
   double bytes = 0;
   std::int64_t transfers = 0;
@@ -227,8 +227,8 @@ Weight weight_of(const CostModel& model, const Ranked& ranked) {
           cost.transfers[0] + cost.transfers[1] + cost.transfers[2]};
 }
 
-/// Cycles of nests, by walking their tiles; of a long nest a part, of which the closed form falls short as that of the
-/// whole does.
+/// Cycles of nests, by walking tiles. Of a long nest, walks a part and scales the closed form by the ratio of walk to
+/// closed form of the part.
 class Timer {
  public:
   explicit Timer(CostModel& model) : model_(model) {}
@@ -250,7 +250,7 @@ class Timer {
     return count;
   }
 
-  /// A loop of few trips stands for one of many: the first, the last, and one like all the others.
+  /// Cycles of a long nest, from a problem with fewer trips: the first, the last, and one for all others.
   double of_part(const Ranked& ranked) const {
     Problem part = model_.problem();
     const auto shorten = [&](bool contracted, std::int64_t trips) {
@@ -280,8 +280,8 @@ void prefer_few_bytes(CostModel& model, const Space& space, std::vector<Ranked>&
   constexpr int most_walked = 8;
   Timer timer(model);
   const double timed = timer.cycles(best.front()), fastest = std::isinf(timed) ? best.front().cost.bound : timed;
-  // One kernel of several products stands for kernels of each, which a bound on its own time says nothing of: whether
-  // bytes are worth their time is the score's to say.
+  // One kernel of siblings replaces several kernels, so a bound on its own time is too strict: the score decides
+  // whether saved bytes are worth the time.
   constexpr double as_fast_as_several = 1.05;
   const double limit = (model.problem().siblings < 0 ? as_fast : as_fast_as_several) * fastest;
   const auto score = [&](const Ranked& ranked, double cycles) {

@@ -24,7 +24,7 @@ double tile_count(const Problem& problem, const Nest& nest) {
   return count;
 }
 
-/// Bytes that memory moves per byte of a tile: whole bursts of each contiguous run, or whole layout tiles.
+/// Ratio of bytes that memory moves to bytes of a tile: whole bursts per contiguous run, or whole layout tiles.
 double overfetch(const Problem& problem, const Nest& nest, const Share& machine, std::size_t operand) {
   const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
   const std::size_t rank = access.axes.size();
@@ -39,7 +39,7 @@ double overfetch(const Problem& problem, const Nest& nest, const Share& machine,
     }
     extents.push_back(std::max<std::int64_t>(1, std::min(extent, problem.shapes[operand][axis])));
   }
-  const auto axis_at = [&](std::size_t i) {  // minor first
+  const auto axis_at = [&](std::size_t i) {  // axis number, minor first
     const std::vector<int>& order = problem.minor_to_major[operand];
     return order.size() == rank ? static_cast<std::size_t>(order[i]) : rank - 1 - i;
   };
@@ -64,7 +64,7 @@ std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
   return tile;
 }
 
-/// Cycles of all tiles: full ones, and the ragged ones at the end of each dim from `dim` on at their own extent.
+/// Cycles of all tiles: full ones, and ragged ones at the end of each dim from `dim` on with their own extent.
 double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, ClosedForm& closed_form,
                       const TileWork& unit, std::size_t dim, double count) {
   for (; dim < nest.tiles.size(); ++dim) {
@@ -112,12 +112,12 @@ double estimate(const Problem& problem, const Nest& nest, const Share& machine, 
       static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
   const double waiting = (steps * latency + busy + bytes / rate) / 2;
   const double overhead = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
-  // Ties: every step is several instructions, whose issue has no price here, and hidden traffic costs energy.
+  // Tie-breakers: every step issues several instructions, which have no cost here, and hidden traffic costs energy.
   const double ties = tile_count(problem, nest) + 0.01 * bytes / rate;
   return std::max({busy, bytes / rate, overhead, waiting}) + exposed / rate + ties;
 }
 
-/// Loops: batch and rows outside, columns, then the contraction innermost, so that partial sums stay on chip.
+/// Loop order: batch, rows, columns, contraction innermost, so that partial sums stay on chip.
 std::vector<int> default_order(const Problem& problem) {
   std::vector<int> order = problem.batch_dims;
   order.insert(order.end(), problem.m_dims.begin(), problem.m_dims.end());
@@ -131,7 +131,7 @@ bool fits(const Problem& problem, const Nest& nest, const Share& machine, std::i
   return scratchpad_bytes(problem, nest, machine) <= machine.core.scratchpad.bytes / divisor;
 }
 
-/// Start: the array's own shape, shrunk (largest first) until it fits.
+/// Starts with the array's shape and halves the largest tile until the nest is legal.
 Nest smallest(const Problem& problem, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   Nest nest{std::vector<std::int64_t>(problem.domain.extents.size(), 1), default_order(problem), {2, 2, 2}};
@@ -144,7 +144,7 @@ Nest smallest(const Problem& problem, const Share& machine) {
   start(problem.n_dims, array.columns);
   start(problem.k_dims, array.rows);
   const std::int64_t together = problem.siblings < 0 ? 0 : problem.domain.extents[at(problem.siblings)];
-  const auto largest_tile = [&] {  // that may be cut
+  const auto largest_tile = [&] {  // the largest tile that may be split
     auto largest = nest.tiles.end();
     for (auto tile = nest.tiles.begin(); tile != nest.tiles.end(); ++tile)
       if (tile - nest.tiles.begin() != problem.siblings && (largest == nest.tiles.end() || *tile > *largest))
@@ -206,7 +206,7 @@ int lane_dim(const Problem& problem, const Nest& nest, const Share& machine) {
 
 namespace {
 
-/// The shortest tile grows first, until nothing fits any more.
+/// Doubles the shortest tile repeatedly until no tile can grow.
 Nest balanced(const Problem& problem, Nest nest, const Share& machine) {
   while (true) {
     int shortest = -1;
@@ -223,7 +223,7 @@ Nest balanced(const Problem& problem, Nest nest, const Share& machine) {
   }
 }
 
-/// Rows, inner loops first, until as many stream through the array as it has: fewer wait for the next weights.
+/// Grows rows, inner loops first, to the array's number of rows: fewer streamed rows would wait for the next weights.
 Nest filled(const Problem& problem, Nest nest, const Share& machine) {
   for (auto dim = problem.m_dims.rbegin(); dim != problem.m_dims.rend(); ++dim) {
     const auto d = static_cast<std::size_t>(*dim);
@@ -238,13 +238,13 @@ Nest filled(const Problem& problem, Nest nest, const Share& machine) {
   return nest;
 }
 
-/// Improves a nest move by move; `time`: its estimate, before and after.
+/// Improves a nest step by step; sets `time` to its estimate.
 Nest climb(const Problem& problem, Nest best, const Share& machine, double& time) {
   ClosedForm closed_form(machine);
   best = packed(problem, std::move(best), machine);
   time = estimate(problem, best, machine, closed_form);
-  // Rings are double-buffered, so that filling the whole scratchpad means: half of it is in use while the other half is
-  // filled. Where nothing can grow any more, one dim may grow at the cost of another.
+  // Double buffering uses half of the scratchpad while the other half is filled. When no tile can grow, one dim may
+  // grow while another one shrinks.
   for (int step = 0; step < 256; ++step) {
     Nest choice;
     double gain = 0;

@@ -1,4 +1,4 @@
-// Least traffic of a product with a memory of `words` elements, by trying all orders and tiles.
+// Least traffic of a product with a memory of `words` elements, by enumeration of orders and tiles.
 #include <string>
 
 #include "tilesim/base/error.hpp"
@@ -16,8 +16,8 @@ std::vector<std::int64_t> sizes_of(std::int64_t extent, Sizes sizes) {
   return space(problem, any, sizes).tiles[0];
 }
 
-/// How often each operand is fetched: once per trip of a loop that it does not depend on, unless no loop inside that
-/// one is its own. The result is written once per pass and read once per pass after the first.
+/// Words moved. An operand is fetched once per trip of a loop that it does not depend on, if that loop encloses a loop
+/// that it depends on. The result is written once per pass and read once per pass after the first.
 std::int64_t moved_words(const std::int64_t (&extents)[3], const std::int64_t (&trips)[3], const int (&order)[3]) {
   static constexpr int foreign[3] = {1, 0, 2};  // a[m, k], b[k, n], c[m, n] do not depend on n, m, k
   static constexpr int own[3][2] = {{0, 2}, {2, 1}, {0, 1}};

@@ -1,4 +1,4 @@
-// Nests by the machine's lowering profile: rules of a real chip's compiler, as data in the machine's file.
+// Nests by the machine's lowering profile: the rules of a real chip's compiler, as data in the machine file.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -38,7 +38,7 @@ std::int64_t& tile(Nest& nest, int dim) { return nest.tiles[static_cast<std::siz
 
 struct PanelRules { std::int64_t panel, columns, split_rows_above; };
 
-/// The left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of columns.
+/// The left operand is a stationary panel, loaded before any product; the right one streams in windows of columns.
 Nest panel_nest(const Share& machine, const Problem& problem, const PanelRules& rules) {
   Nest nest{problem.domain.extents,
             concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
@@ -58,7 +58,7 @@ Nest panel_nest(const Share& machine, const Problem& problem, const PanelRules& 
     std::int64_t& size = tile(nest, problem.m_dims.back());
     size = std::min(size, round_up(ceil_div(size, panels), 8));
   } else {
-    // Few rows: the contraction is cut instead; sums of all columns stay on chip meanwhile.
+    // Few rows: splits the contraction instead; sums of all columns stay on chip.
     std::int64_t& size = tile(nest, problem.k_dims.back());
     size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
     nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
@@ -67,7 +67,7 @@ Nest panel_nest(const Share& machine, const Problem& problem, const PanelRules& 
   return nest;
 }
 
-/// Panels of `rows` rows and part of the contraction, the sums of all their columns on chip.
+/// Panels of `rows` rows and part of the contraction; sums of all their columns stay on chip.
 Nest cut_nest(const Share& machine, const Problem& problem, const PanelRules& rules, std::int64_t rows) {
   Nest nest = panel_nest(machine, problem, {no_limit, rules.columns, 0});
   nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
@@ -79,8 +79,8 @@ Nest cut_nest(const Share& machine, const Problem& problem, const PanelRules& ru
   return nest;
 }
 
-/// The rule's nest where it fits. Where a long contraction leaves no room for two windows beside the panel: the
-/// fastest, by estimate, of the same form with narrower windows, smaller panels or the contraction cut.
+/// The rule's nest if it fits. If a long contraction leaves no space for two windows beside the panel: the fastest
+/// estimate among narrower windows, smaller panels and a split contraction.
 std::optional<Nest> product_rule(const Share& machine, const Problem& problem,
                                  const LoweringProfile::Product& profile) {
   const PanelRules rules{profile.panel_bytes, profile.window_columns, profile.split_rows_above};
@@ -107,8 +107,7 @@ std::optional<Nest> product_rule(const Share& machine, const Problem& problem,
   return best;
 }
 
-/// Whether data and sums of a nest, halo and zero border included, and narrow windows of the weights fit the
-/// scratchpad.
+/// Whether data and sums of a nest (with halo and zero border) and narrow windows of the weights fit the scratchpad.
 bool held(const Share& machine, const Problem& problem, Nest nest) {
   if (!problem.n_dims.empty()) {
     std::int64_t& columns = tile(nest, problem.n_dims.back());
@@ -117,7 +116,7 @@ bool held(const Share& machine, const Problem& problem, Nest nest) {
   return legal(problem, nest, machine).legal;
 }
 
-/// The dims of images and of output rows; -1 where none exists.
+/// The dims of images and of output rows; -1 if absent.
 std::pair<int, int> image_and_row(const Problem& problem) {
   int image = -1, row = -1;
   for (int dim : problem.m_dims)
@@ -131,7 +130,7 @@ std::pair<int, int> image_and_row(const Problem& problem) {
   return {image, row};
 }
 
-/// Whether memory holds neighbours along this dim of the first operand side by side.
+/// Whether adjacent positions along this dim of the first operand are contiguous in memory.
 bool lies_over_lanes(const Share& machine, const Problem& problem, int dim) {
   const std::vector<int>& order = problem.minor_to_major[0];
   if (machine.layout.tile.size() != 2 || order.empty()) return false;
@@ -139,7 +138,7 @@ bool lies_over_lanes(const Share& machine, const Problem& problem, int dim) {
   return !minor.terms.empty() && minor.terms[0].dim == dim;
 }
 
-/// Whether each result is a product of one place of the input, and all of them are read: a kernel of one element.
+/// Whether the convolution's kernel has one element and stride 1.
 bool is_pointwise(const Problem& problem) {
   const auto above_one = [&](int dim) { return problem.domain.extents[static_cast<std::size_t>(dim)] > 1; };
   for (const AxisAccess& axis : problem.domain.operands[0].axes)
@@ -148,8 +147,8 @@ bool is_pointwise(const Problem& problem) {
   return std::ranges::count_if(problem.k_dims, above_one) <= 1 && image_and_row(problem).second >= 0;
 }
 
-/// Planes whose weights do not fit as planned or come again for every window, or images that fill the lanes all at
-/// once: the fastest, by estimate, with fewer rows, more images or narrower weights.
+/// If weights do not fit or are reloaded for every window, or if images lie on the lanes: the fastest estimate among
+/// fewer rows, more images and narrower weights.
 std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem, const Nest& planned) {
   std::optional<Nest> best;
   if (problem.n_dims.empty()) return best;
@@ -176,14 +175,14 @@ std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem,
         nest.depths = {1, 2, 1};  // weights stream while the array computes
         consider(nest);
         if (!lies_over_lanes(machine, problem, image) && !pointwise) continue;
-        nest.depths = {2, 1, 2};  // rows do
+        nest.depths = {2, 1, 2};  // rows stream while the array computes
         if (pointwise) tile(nest, problem.n_dims.back()) = extent(problem.n_dims.back());
         consider(nest);
       }
   return best;
 }
 
-/// Whether there are several windows of images, each with weights that stream anew.
+/// Whether weights stream again for each of several windows of images.
 bool streams_again(const Problem& problem, const Nest& nest) {
   const int image = image_and_row(problem).first;
   const auto cut = [&](int dim) {
@@ -192,8 +191,8 @@ bool streams_again(const Problem& problem, const Nest& nest) {
   return image >= 0 && cut(image) && !problem.n_dims.empty() && cut(problem.n_dims.back());
 }
 
-/// Images of a window: the rule's number, and as many times it as hide the loading of weights behind streamed rows and
-/// fill the lanes where images lie over them.
+/// Number of images per window: the rule's number, or a multiple that hides the load of weights behind streamed rows
+/// and fills the lanes if images lie on them.
 std::int64_t images_of(const Share& machine, const Problem& problem, int image_dim, std::int64_t images) {
   std::int64_t plane = 1, granule = images;
   for (int dim : problem.m_dims)
@@ -202,8 +201,8 @@ std::int64_t images_of(const Share& machine, const Problem& problem, int image_d
   return round_up(std::max(granule, ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, plane))), granule);
 }
 
-/// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
-/// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
+/// Convolutions: windows of full planes of 8 images, double-buffered if two windows fit beside the weights. Otherwise
+/// load, compute and store alternate, and planes that do not fit are split into rows.
 std::optional<Nest> plane_nest(const Share& machine, const Problem& problem, std::int64_t images) {
   Nest nest{problem.domain.extents,
             concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
@@ -249,7 +248,7 @@ std::optional<Nest> profile_nest(const Share& machine, const Problem& problem, b
   std::optional<Nest> nest = plane_nest(machine, problem, profile.convolution->images);
   const bool rows_stream = is_pointwise(problem) || lies_over_lanes(machine, problem, image_and_row(problem).first);
   if (!nest || (legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !rows_stream)) return nest;
-  return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
+  return fitting_planes(machine, problem, *nest);  // empty: the general heuristic decides
 }
 
 }  // namespace tilesim::mapping

@@ -17,7 +17,7 @@ std::int64_t extent_of(const Problem& problem, const std::vector<int>& dims) {
   return count;
 }
 
-/// Gives the loops of a group a tile of `size` elements together: inner ones whole first.
+/// Gives the loops of a group a tile of `size` elements in total, filling inner loops first.
 void spread(const Problem& problem, const std::vector<int>& dims, std::int64_t size, Nest& nest) {
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
     const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(*dim)];
@@ -39,9 +39,9 @@ Nest nest_of(const Problem& problem, std::int64_t m, std::int64_t n, std::int64_
   return nest;
 }
 
-/// Gemmini's tiled_matmul_auto, weight stationary: tiles counted in blocks of the array's side, started square in half
-/// the accumulator, then grown in turn while they fit half the scratchpad (gemmini-rocc-tests, include/gemmini.h; Genc
-/// et al., DAC 2021).
+/// Gemmini's tiled_matmul_auto, weight stationary: tiles in blocks of the array's side, initially square in half the
+/// accumulator, then grown in turn while they fit half the scratchpad (gemmini-rocc-tests, include/gemmini.h; Genc et
+/// al., DAC 2021).
 Nest gemmini(const Problem& problem, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   const ScratchpadSpec& memory = machine.core.scratchpad;
@@ -85,11 +85,11 @@ std::vector<std::int64_t> lane_multiples(std::int64_t extent, std::int64_t lanes
   return sizes;
 }
 
-/// PyTorchSim's heuristic for products: of the tiles that stay below half the scratchpad, the one that uses most of it
-/// (Yang et al., MICRO 2025, and its v1.1.0 sources).
+/// PyTorchSim's heuristic for products: the largest tiles below half the scratchpad (Yang et al., MICRO 2025, and its
+/// v1.1.0 sources).
 Nest pytorchsim(const Problem& problem, const Share& machine) {
   const std::int64_t lanes = machine.core.array.columns;
-  const std::int64_t most = machine.core.scratchpad.bytes;  // a larger one does not fit whatever the others are
+  const std::int64_t most = machine.core.scratchpad.bytes;  // larger tiles never fit
   const auto rows = lane_multiples(extent_of(problem, problem.m_dims), lanes, most),
              columns = lane_multiples(extent_of(problem, problem.n_dims), lanes, most),
              depths = lane_multiples(extent_of(problem, problem.k_dims), lanes, most);
@@ -107,7 +107,7 @@ Nest pytorchsim(const Problem& problem, const Share& machine) {
   return nest_of(problem, rows[0], columns[0], depths[0]);
 }
 
-/// Gemmini repeats pixels in a scratchpad row where two or more fit (`max_pixels_per_row` of tiled_conv_auto,
+/// Gemmini repeats pixels in a scratchpad row if two or more fit (`max_pixels_per_row` of tiled_conv_auto,
 /// gemmini-rocc-tests, include/gemmini.h); PyTorchSim packs the kernel's width below an eighth of the lanes.
 Nest packed_by_rule(const std::string& strategy, const Problem& problem, Nest nest, const Share& machine) {
   if (problem.k_dims.size() < 2) return nest;
@@ -115,7 +115,7 @@ Nest packed_by_rule(const std::string& strategy, const Problem& problem, Nest ne
   const std::int64_t channels = problem.domain.extents[static_cast<std::size_t>(problem.k_dims.back())];
   const bool few = strategy == "gemmini" ? 2 * channels <= array.rows : 8 * channels < array.columns;
   if (!few) return nest;
-  const auto window = [&](int dim) {  // a kernel position moves along an axis together with a row
+  const auto window = [&](int dim) {  // kernel positions share an axis with rows
     for (const AxisAccess& axis : problem.domain.operands[0].axes)
       for (const AxisAccess::Term& term : axis.terms)
         if (term.dim == dim) return axis.terms.size() > 1;
@@ -147,7 +147,7 @@ Nest by_strategy(const std::string& strategy, const Problem& problem, const Shar
     nest = pytorchsim(problem, machine);
   else
     throw UserError({"unknown mapping", {}, "'" + strategy + "'", join(strategies()), nearest(strategy, strategies())});
-  // These rules know nothing of epilogue operands: the largest tile is halved until all fits.
+  // These rules omit epilogue operands: the largest tile is halved until the nest is legal.
   while (!legal(problem, nest, machine).legal) {
     const auto largest = std::max_element(nest.tiles.begin(), nest.tiles.end());
     if (*largest <= 1) return heuristic(problem, machine);
@@ -178,7 +178,7 @@ Nest refined(const Problem& problem, const Share& machine, const Nest& start) {
     here = std::move(next);
     now = best;
   }
-  // The closed form leaves out what does not overlap; where tiles can be walked, that decides.
+  // The closed form omits work that does not overlap; the walk decides if there are few enough tiles.
   const double before = model.steps(start, most_steps), after = model.steps(here, most_steps);
   if (std::isinf(before) && std::isinf(after))
     return model.price(here).bound <= model.price(start).bound ? here : start;

@@ -1,4 +1,4 @@
-// Best-first search: closed forms bound every nest from below, and only promising ones are walked tile by tile.
+// Best-first search: closed forms are lower bounds on all nests, and only promising nests are walked tile by tile.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// A nest that may still win, in few bytes: there are tens of thousands.
+/// A nest that may still be the best, stored compactly: there are tens of thousands.
 struct Candidate {
-  std::size_t tiles;              ///< where its sizes begin in the pool
-  const std::vector<int>* order;  ///< of the space, or of the nest that the search started from
+  std::size_t tiles;              ///< index of its first tile size in `pool_`
+  const std::vector<int>* order;  ///< an order of the space, or of a start nest
   std::array<std::int64_t, 3> depths;
   double bound, soft, bytes;
 };
@@ -58,7 +58,7 @@ class Search {
       if (!settled()) enumerate();
     } else {
       for (const char* rule : {"gemmini", "pytorchsim"})
-        descend(by_strategy(rule, model_.problem(), model_.machine()));  // other places to start from
+        descend(by_strategy(rule, model_.problem(), model_.machine()));  // further start nests
     }
     walk();
     return std::move(found_);
@@ -70,7 +70,7 @@ class Search {
   }
 
   double consider(const Nest& wanted) {
-    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // costs nothing where it is legal
+    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // free where it is legal
     if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
     if (!model_.fits(nest)) return infinite;
     ++found_.priced;
@@ -101,12 +101,12 @@ class Search {
     return packed(model_.problem(), std::move(nest), model_.machine());
   }
 
-  /// Orders that differ only in loops of one trip are one.
+  /// Orders that differ in loops of several trips; others are equal.
   std::vector<const std::vector<int>*> distinct_orders(const Nest& nest) const {
     std::vector<const std::vector<int>*> result;
     std::vector<std::uint64_t> seen;
     for (const auto& order : space_.orders) {
-      std::uint64_t loops = 0;  // dims are few: five bits each
+      std::uint64_t loops = 0;  // hash of the order of loops
       for (int dim : order)
         if (trips(nest, static_cast<std::size_t>(dim)) > 1) loops = loops * 31 + static_cast<std::uint64_t>(dim) + 1;
       if (std::find(seen.begin(), seen.end(), loops) != seen.end()) continue;
@@ -133,13 +133,13 @@ class Search {
     }
   }
 
-  /// All orders and depths of given tiles, as far as they can still win; one buffer for what is filled once.
+  /// Adds all orders and depths of given tiles whose bounds can still win; rings that are filled once get one buffer.
   void try_tiles(Nest nest) {
     nest.depths = {1, 1, 1};
     nest.order = space_.orders[0];
-    if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
+    if (!model_.fits(nest)) return;  // other orders keep at least as many sums on chip
     nest = packed(model_.problem(), std::move(nest), model_.machine());
-    if (model_.least_cycles(nest) > fastest_ * margin_) {  // most tiles, in any order
+    if (model_.least_cycles(nest) > fastest_ * margin_) {  // excludes most tiles, for every order
       ++found_.priced;
       return;
     }
@@ -150,7 +150,7 @@ class Search {
       Cost cost = model_.price(nest);
       ++found_.priced;
       if (cost.flat > fastest_ * margin_) continue;
-      std::uint64_t seen = 0;  // depths are at most 4
+      std::uint64_t seen = 0;  // bit set of depths, which are at most 4
       for (const auto& depths : space_.depths) {
         for (std::size_t i = 0; i < 3; ++i) nest.depths[i] = std::min(depths[i], cost.transfers[i]);
         const auto code = (nest.depths[0] - 1) | (nest.depths[1] - 1) << 2 | (nest.depths[2] - 1) << 4;
@@ -186,7 +186,7 @@ class Search {
     }
   }
 
-  /// Walks the most promising nests so far: a known time cuts the enumeration short.
+  /// Walks the most promising nests so far: a known time makes the enumeration shorter.
   void first_guess() {
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
@@ -194,15 +194,15 @@ class Search {
       fastest_ = std::min(fastest_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000, fastest_));
   }
 
-  bool alone() const { return model_.problem().cores == 1; }  ///< nobody meets it on the memory
+  bool alone() const { return model_.problem().cores == 1; }  ///< no other core uses the memory
 
-  /// Whether the array is as good as busy all the time: no nest is faster by more than models tell apart.
+  /// Whether the array is busy almost all the time: no nest is faster beyond the model's resolution.
   bool settled() const {
     constexpr double alike = 1.005;
     return keep_ == 1 && alone() && fastest_ <= alike * peak_;
   }
 
-  /// What no nest beats: every byte once at full bandwidth, every product at the array's peak.
+  /// Sets lower bounds for all nests: every byte once at full bandwidth, every product at the array's peak.
   void relax() {
     const Problem& problem = model_.problem();
     Nest whole{problem.domain.extents, space_.orders[0], {1, 1, 1}};
@@ -224,7 +224,7 @@ class Search {
     const auto keep = static_cast<double>(keep_);
     const double most_walked = share * std::max(static_cast<double>(options_.most_walked), keep);
     const double most_steps = share * std::max(static_cast<double>(options_.most_steps), 1000 * keep);
-    std::vector<std::pair<double, std::size_t>> heap;  // the first of equals first
+    std::vector<std::pair<double, std::size_t>> heap;  // ties in order of index
     for (std::size_t i = 0; i < candidates_.size(); ++i)
       if (candidates_[i].bound <= fastest_) heap.push_back({candidates_[i].*key, i});
     std::make_heap(heap.begin(), heap.end(), std::greater<>{});
@@ -253,7 +253,7 @@ class Search {
     return count;
   }
 
-  /// Steps from the best nest to neighbours that are faster when walked.
+  /// Moves from the best nest to adjacent nests while the walk finds them faster.
   void improve() {
     constexpr int most_rounds = 6;
     for (int round = 0; round < most_rounds; ++round) {
@@ -278,10 +278,10 @@ class Search {
     }
   }
 
-  /// The best nests with their tiles in pieces, where that is faster by more than the model errs.
+  /// Replaces the best nests by nests with sub-tiles that are faster beyond the model's error.
   void cut_best() {
     constexpr double worth = 0.99;
-    constexpr int most_walked = 32;  // where only the best nest is wanted
+    constexpr int most_walked = 32;  // limit if only the best nest is requested
     const std::size_t tried = keep_ == 1 ? found_.best.size() : std::min(found_.best.size(), 2 + keep_ / 8);
     std::vector<Ranked> faster;
     double least = found_.best.front().cycles;
@@ -316,7 +316,7 @@ class Search {
 
   static double bytes_of(const Cost& cost) { return static_cast<double>(cost.total_bytes()); }
 
-  /// Candidates of fewest bytes that may be about as fast as the best.
+  /// Candidates with the fewest bytes that may be about as fast as the best nest.
   std::vector<Ranked> of_few_bytes() {
     constexpr std::ptrdiff_t most = 48;
     const double limit = as_fast * found_.best.front().cycles, bytes = bytes_of(found_.best.front().cost);
@@ -332,7 +332,7 @@ class Search {
     return few;
   }
 
-  /// Among those that take about as long. Where the kernel waits for memory, few bytes are little time already.
+  /// Chooses among nests of about equal time. If memory limits the kernel, few bytes already mean little time.
   void choose() {
     const Cost& cost = found_.best.front().cost;
     if (alone() && cost.memory < cost.compute)
@@ -350,13 +350,13 @@ class Search {
     return least;
   }
 
-  /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
+  /// Walks candidates first by `soft`, to find a good nest, then by bound, to prove that no nest is better.
   void walk() {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
     walk_by(&Candidate::bound, 1);
     for (const Ranked& ranked : found_.best) fastest_ = std::min(fastest_, ranked.cycles);
-    // Where the bound leaves more, those that were walked may not be the best; of cores that do not send to each other
-    // `prefer_in_crowd` looks at several.
+    // If the bound leaves a gap, nests that were not walked may be better. Without multicast `prefer_in_crowd`
+    // considers several nests.
     constexpr double close = 1.05;
     if (settled())
       found_.complete = false;
@@ -376,13 +376,13 @@ class Search {
   SearchOptions options_;
   std::vector<Candidate> candidates_;
   std::vector<std::int64_t> pool_;            ///< tile sizes of candidates
-  std::list<std::vector<int>> other_orders_;  ///< of candidates, where the space has not got them
+  std::list<std::vector<int>> other_orders_;  ///< orders of candidates that the space does not contain
   std::set<std::vector<std::int64_t>> walked_;
   SearchResult found_;
   double fastest_ = 0, steps_ = 0;
-  double floor_ = 0, peak_ = 0;  ///< less than any nest takes; of these, the array's products
-  double far_ = 1;               ///< of the best known time: walks that take longer end early
-  double margin_ = 1;            ///< nests whose bound is above the best known time by more are not kept
+  double floor_ = 0, peak_ = 0;  ///< lower bounds: all nests; the array's products
+  double far_ = 1;               ///< factor of the best known time beyond which a walk stops early
+  double margin_ = 1;            ///< factor of the best known time beyond which bounds exclude a nest
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reordering of the lines of a tile along an axis: gathered one by one, or many at once.
+// Reordering of the lines of a tile along an axis: gathered separately or jointly.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace tilesim::mapping {
 
-/// Consecutive lines of a tile act as one line with positions counted from its start: a single gather covers them,
-/// after positions within lines are converted.
+/// Consecutive lines of a tile are joined to one line with positions from its start: after positions within lines are
+/// converted, a single gather covers them.
 struct Lines {
   bool together = false;
   std::size_t first = 0;  ///< first axis of the joined lines
 };
-/// Lines of tiles of this size, joined if that is faster by the model.
+/// Lines of tiles of this size, joined if the model finds that faster.
 Lines lines_of(const Shape& space, const std::vector<std::int64_t>& tiles, std::size_t axis, LatencyModel& latency);
 
 /// A gather of this many single elements by 32-bit indices.

@@ -1,4 +1,4 @@
-// The plan of one step of a movement kernel under its tiles. It is decided once; statements follow from it.
+// The plan of one step of a movement kernel under its tiles. It is computed once; statements follow from it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tilesim::mapping {
 
-/// A plan that loads tiles one by one from the first operand's tensor and stores them to the second's.
+/// A plan that loads tiles one by one from the first operand's tensor and stores them to the second operand's.
 struct MovePlan {
   struct Loop {
     std::size_t axis = 0;

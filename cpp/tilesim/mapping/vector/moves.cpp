@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t unbounded = INT64_MAX / 8;
 
-/// Elements along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles where the region starts
-/// at one and ends with the tensor.
+/// Elements moved along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles if the region
+/// starts at a tile and ends with the tensor.
 std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int64_t low, std::int64_t length) {
   const std::int64_t granule = operand.layout[1 - i];
   if (i == 0) return ((low + length - 1) / granule - low / granule + 1) * granule;
@@ -20,7 +20,7 @@ std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int6
   return to_end ? round_up(length, granule) : length;
 }
 
-/// Parts per axis that leave the busiest of `cores` the fewest trips, as loops are divided.
+/// Finds the parts per axis that give the busiest of `cores` the fewest trips.
 void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64_t cores, double count,
             std::vector<std::int64_t>& own, std::vector<std::int64_t>& best, double& least) {
   if (axis == trips.size()) {
@@ -78,7 +78,7 @@ TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, 
     const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis], step = operand.step[axis];
     extent[axis] = step == 0 ? 1 : std::min(unbounded / 8, saturating(step, size[axis] - 1) + reach);
   }
-  // in memory by the order of its axes, in the tile with the lanes innermost
+  // in memory: the order of its axes; in the tile: the lane axis innermost
   std::vector<ViewDim> memory(rank), tile(rank);
   std::int64_t stride = 1;
   for (const int axis : operand.axes) {

@@ -17,7 +17,7 @@ namespace tilesim::mapping {
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
             const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine);
 
-/// Latency of the permute for a tile of this size whose elements change lanes; zero if none do.
+/// Latency of the permute of a tile of this size; zero if no elements change lanes.
 TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
                     const std::vector<std::int64_t>& size, const Share& machine);
 
@@ -31,10 +31,10 @@ class Prepared {
  public:
   Prepared(const VectorProblem& problem, const Share& machine);
 
-  /// Total transfers and bytes of an operand's tiles under a plan.
+  /// Total transfers and bytes of an operand's tiles.
   struct Total { double bytes = 0, transfers = 0; };
   Total total(std::size_t operand, const VectorTiles& tiles, bool in_pieces, bool streams);
-  /// Cycles of the vector unit for all tiles of a stage, each with its own size.
+  /// Cycles of the vector unit for all tiles of a stage, by tile size.
   double busy(const VectorStage& stage, const VectorTiles& tiles, bool streams);
   const std::vector<VectorPhase>& phases(bool follow) const { return phases_[follow ? 1 : 0]; }
   const std::vector<VectorStage>& stages() const { return stages_; }
@@ -42,7 +42,7 @@ class Prepared {
 
  private:
   struct Size { std::int64_t size = 1, count = 1; };
-  using Sizes = std::vector<Size>;  ///< along one axis
+  using Sizes = std::vector<Size>;  ///< sizes of tiles along one axis
   struct Hash { std::size_t operator()(const std::vector<std::int64_t>& key) const; };
   Total about(std::size_t operand, const std::vector<std::int64_t>& tile) const;
   double busy(const VectorStage& stage, const VectorTiles& tiles, const std::vector<Sizes>& sizes, bool first,
@@ -54,7 +54,7 @@ class Prepared {
   std::vector<VectorStage> stages_;
   std::vector<VectorPhase> phases_[2];
   std::vector<std::optional<TensorMap>> maps_;      ///< per operand with a known access
-  std::vector<std::vector<std::int64_t>> strides_;  ///< of the other operands
+  std::vector<std::vector<std::int64_t>> strides_;  ///< strides of operands with an unknown access
   std::unordered_map<std::vector<std::int64_t>, Total, Hash> totals_;
 };
 
@@ -62,7 +62,7 @@ class Prepared {
 struct VectorWeighed {
   VectorCost cost;  ///< without cycles and limit
   std::array<std::pair<double, const char*>, 6> parts;
-  double ring = 0;  ///< cycles of one ring buffer
+  double ring = 0;  ///< cycles until one buffer can be refilled
   double exposed = 0;
 
   /// The cost with a ring of `depth` buffers.
@@ -70,11 +70,11 @@ struct VectorWeighed {
 };
 VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own);
 
-/// Trips over tiles, per axis, of the core with most trips, and the number of busy cores (or contexts). Cores split the
-/// loops over tiles, but not along axes where tiles depend on each other.
+/// Trips over tiles, per axis, of the core with the most trips, and the number of busy cores (or contexts). Cores split
+/// the loops over tiles, except along axes with dependences between tiles.
 struct CoreTrips {
   std::vector<std::int64_t> trips;
-  std::vector<std::int64_t> parts;  ///< per axis; a core's number is a mixed radix of its parts, the first one slowest
+  std::vector<std::int64_t> parts;  ///< per axis; a core's number is a mixed radix of its parts, the first part slowest
   double workers = 1;
 };
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores);

@@ -1,4 +1,4 @@
-// The plan of a vector kernel under its tiles. It is decided once; legality, cost and statements read it.
+// The plan of a vector kernel under its tiles. It is computed once; legality, cost and statements use it.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace tilesim::mapping {
 
-/// The product, saturated at a count that exceeds every memory.
+/// The product, saturated at a number beyond any memory's size.
 inline std::int64_t saturating(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t most = INT64_MAX / 8;
   std::int64_t product = 0;
@@ -26,9 +26,9 @@ std::vector<VectorPhase> phases_of(const VectorProblem& problem, bool streamed);
 
 struct VectorPlan {
   struct Loop {
-    int axis = 0;  ///< axis of the space; in `parts`: of the taps
+    int axis = 0;  ///< axis of the space; in `parts`: axis of the taps
     std::int64_t trips = 1, tile = 1;
-    bool carried = false;  ///< each tile continues the previous one
+    bool carried = false;  ///< each tile continues the previous tile
   };
   /// Loops with several trips, outer to inner: over rows of tiles; over the tiles of a row (in each streaming pass);
   /// over parts of a window (innermost).
@@ -40,8 +40,8 @@ struct VectorPlan {
     Shape extents;  ///< of a tile, per axis of the space
     Shape strides;  ///< strides on chip, 0 along axes that it does not span
     std::int64_t elements = 1, depth = 1;
-    bool turned = false;     ///< the cross-lane unit moves its elements to other lanes
-    bool in_pieces = false;  ///< its tile arrives or leaves in pieces
+    bool turned = false;     ///< the cross-lane unit permutes its elements
+    bool in_pieces = false;  ///< its tile is moved in pieces
     std::size_t queue = 0;   ///< load queue
   };
   std::vector<OperandRing> buffers;  ///< in the order of the problem's operands
@@ -54,12 +54,12 @@ VectorPlan plan(const VectorProblem& problem, const VectorTiles& tiles, const Sh
 
 /// The problem's stages, or one default stage.
 std::vector<VectorStage> stages_of(const VectorProblem& problem);
-/// Whether a combined axis is split, so that the tiles of a row stream; or the taps of a window are split.
+/// Whether a reduced axis is split, so that the tiles of a row stream; whether the taps of a window are split.
 bool streams(const VectorProblem& problem, const VectorTiles& tiles);
 bool window_in_parts(const VectorProblem& problem);
 /// Whether tiles, or parts of a window, continue earlier ones.
 bool tiles_follow(const VectorProblem& problem, const VectorTiles& tiles);
-/// Whether an operand's tiles come in pieces, if tiles do: an operand that broadcasts along a split axis comes whole.
+/// Whether an operand's tiles are split with these tiles; operands that broadcast along the split axis are not.
 bool in_pieces(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);
 /// Whether the operand has buffers with these tiles.
 bool is_there(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);

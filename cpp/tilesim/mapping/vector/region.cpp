@@ -37,7 +37,7 @@ TensorMap::TensorMap(const VectorProblem& problem, const VectorOperand& operand,
                    [](const Dim& a, const Dim& b) { return std::abs(a.stride) < std::abs(b.stride); });
 }
 
-/// What a tile and its taps read along an axis of the space, in elements of the value.
+/// The elements of the value that a tile with its taps reads along an axis of the space.
 Stretch TensorMap::taken(std::size_t axis, const Stretch& tile, const Stretch* tap) const {
   Stretch result = tile;
   if (!operand_.most.empty()) result.size = std::min(tile.size, operand_.most[axis]);
@@ -63,7 +63,7 @@ std::vector<Stretch> TensorMap::all_taken(std::size_t axis, const Cuts& tiles, c
   return result;
 }
 
-/// Clipped to the tensor, where no other dim shares its axis; negative lengths: it lies outside.
+/// The range of a tile along a dim, clipped to the tensor if the dim is alone on its axis; length 0: outside.
 TensorMap::Span TensorMap::span(const Dim& dim, std::int64_t start, std::int64_t size) const {
   const std::int64_t from = dim.coefficient * start, reach = dim.coefficient * (size - 1);
   Span span{from + std::min<std::int64_t>(0, reach), from + std::max<std::int64_t>(0, reach), size};
@@ -85,7 +85,7 @@ TensorMap::Class TensorMap::class_of(const Dim& dim, const Span& span) const {
           span.high + 1 == operand_.extents[dim.place], 1};
 }
 
-/// Tiles of a stretch that are all inside of the tensor come again where they lie alike.
+/// Groups the tiles of stretches by length and alignment; tiles inside the tensor repeat periodically.
 TensorMap::Classes TensorMap::classes(const Dim& dim, const std::vector<Stretch>& stretches) const {
   Classes result;
   const auto add = [&](Class next, std::int64_t count) {
@@ -116,7 +116,7 @@ TensorMap::Classes TensorMap::classes(const Dim& dim, const std::vector<Stretch>
   return result;
 }
 
-/// Of all tiles with as many elements along each dim, whose places within a burst are these.
+/// Bytes of all tiles with these lengths along each dim, by their positions within a burst.
 double TensorMap::dense_bytes(const std::vector<std::int64_t>& lengths, const Classes& places) const {
   std::int64_t run = bits(operand_.dtype), runs = 1;
   bool contiguous = true, aligned = true;
@@ -136,7 +136,7 @@ double TensorMap::dense_bytes(const std::vector<std::int64_t>& lengths, const Cl
   return total;
 }
 
-/// Every combination of lengths; for each of them the places that its tiles have, all together.
+/// Sums over every combination of lengths, each with all positions of its tiles within a burst.
 void TensorMap::add_dense(const std::vector<Classes>& of_dims, std::vector<std::int64_t>& lengths,
                           std::vector<Classes>& chosen, Sweep& total) const {
   const std::size_t dim = lengths.size();
@@ -174,8 +174,8 @@ void TensorMap::add_dense(const std::vector<Classes>& of_dims, std::vector<std::
   for (const Class& at : places) total.transfers += at.count;
 }
 
-/// Elements that come along an axis of a tiled tensor: whole rows of lanes; whole tiles where the region starts at one
-/// and ends with the tensor.
+/// Elements moved along an axis of a tiled tensor: whole rows of lanes; whole tiles if the region starts at a tile and
+/// ends with the tensor.
 std::int64_t TensorMap::tiled_length(std::size_t place, std::int64_t low, std::int64_t high) const {
   const std::int64_t length = high - low + 1;
   if (place >= 2) return length;
@@ -184,7 +184,7 @@ std::int64_t TensorMap::tiled_length(std::size_t place, std::int64_t low, std::i
   return low % granule == 0 && high + 1 == operand_.extents[1] ? round_up(length, granule) : length;
 }
 
-/// Elements, not bytes, and tiles along one axis of the tensor.
+/// Elements and tiles along one axis of the tensor (`bytes` counts elements).
 TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std::vector<Stretch>>& taken) const {
   std::vector<const Dim*> own;
   for (const Dim& dim : dims_)
@@ -197,7 +197,7 @@ TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std:
       const std::int64_t end = operand_.extents[place];
       const std::int64_t low = at.to_end ? end - at.length : at.place;
       const double length = static_cast<double>(tiled_length(place, low, low + at.length - 1));
-      // What only looks like the end, since it is counted from the layout's tile, has no padding behind it.
+      // A position within the layout tile may coincide with the end, but no padding follows it.
       const bool seems = !at.to_end && place == 1 && low + at.length == end;
       total.bytes += at.count * (seems ? static_cast<double>(at.length) : length);
       total.transfers += at.count;

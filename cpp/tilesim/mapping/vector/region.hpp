@@ -1,5 +1,5 @@
-// The addresses of an operand's tiles in memory and the bytes that they move, by the rule of the engine: whole rows of
-// lanes and tiles of a layout, or contiguous runs in whole bursts.
+// The addresses of an operand's tiles in memory and the bytes that they move, as in the engine: whole rows of lanes and
+// layout tiles, or contiguous runs in whole bursts.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@ namespace tilesim::mapping {
 
 struct Moved { std::int64_t address = 0, bytes = 0; };  ///< address from the start of the tensor
 
-/// Tiles per axis of the space, or window parts per axis.
+/// The tiles of an operand in memory; `Cuts`: tiles per axis of the space, or window parts per axis.
 using Cuts = std::vector<std::vector<Stretch>>;
 
 class TensorMap {
  public:
-  /// Of an operand with a known access. Problem and operand must outlive it.
+  /// For an operand with a known access. Problem and operand must outlive the map.
   TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Share& machine);
 
   /// Address and bytes of one tile: a stretch of one per axis. `taps`: current taps; empty: all.
   Moved moved(const std::vector<Stretch>& tile, const std::vector<Stretch>& taps) const;
-  /// Bytes of all tiles, one per combination of axis positions, and the number of transfers with bytes.
+  /// Total bytes of all tiles, one per combination of axis positions, and the number of nonempty transfers.
   struct Sweep { double bytes = 0, transfers = 0; };
   Sweep sweep(const Cuts& tiles, const Cuts& taps) const;
 
  private:
-  /// Elements along an axis of the tensor with a coefficient; several dims may share the axis.
+  /// A dim on an axis of the tensor, with its coefficient; several dims may share the axis.
   struct Dim {
     std::size_t axis = 0, place = 0;           ///< axis of the space; axis of the tensor, minor first
     std::int64_t coefficient = 1, stride = 1;  ///< elements per step; bits between adjacent elements
-    bool alone = true;                         ///< the only one on its tensor axis
+    bool alone = true;                         ///< the only dim on its tensor axis
   };
   /// The range of a tile along a dim: `low` and `high` on the tensor's axis, clipped to it if the dim is alone there.
   struct Span { std::int64_t low = 0, high = 0, length = 1; };
-  /// Tiles with as many elements and the same alignment to bursts, or to rows and tiles of a layout.
+  /// Tiles of equal length and equal alignment to bursts, or to rows and tiles of a layout.
   struct Class {
     std::int64_t length = 1, place = 0;
     bool to_end = false;  ///< extends to the tensor's end
@@ -58,7 +58,7 @@ class TensorMap {
   std::int64_t burst_;
   bool tiled_;
   std::vector<std::int64_t> strides_;  ///< in bits, minor first
-  std::int64_t begin_ = 0;             ///< in bits, offset of axes with constants that their dims do not count
+  std::int64_t begin_ = 0;             ///< offset in bits of constants on axes without dims
   std::vector<Dim> dims_;              ///< ascending by stride
 };
 

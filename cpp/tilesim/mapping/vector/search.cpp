@@ -1,4 +1,4 @@
-// Searches tiles of a vector kernel: a closed form ranks all of them, the walk the best and those close to the fastest.
+// Searches tiles of a vector kernel: a closed form ranks all candidates, and the walk those close to the fastest.
 #include "tilesim/mapping/vector/search.hpp"
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::int64_t most_sizes = 4000;  // combinations of tile sizes that are priced
-constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are not worth simulating
-constexpr double alike = 1.005;            // what could not be faster by more is not walked
-constexpr std::size_t least_walked = 10;   // of the best by the closed form
+constexpr std::int64_t most_sizes = 4000;  // limit on combinations of tile sizes
+constexpr double most_steps = 1 << 20;     // limit on tiles: simulating longer programs takes too long
+constexpr double alike = 1.005;            // smaller gains do not justify a walk
+constexpr std::size_t least_walked = 10;   // minimum number of candidates to walk
 
-/// Tile sizes of an axis worth trying: equal pieces, and those rounded up to what the lanes or memory take at once.
+/// Candidate tile sizes of an axis: equal pieces, also rounded up to lanes and to memory granules.
 std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axis, const Share& machine,
                                    std::int64_t factor) {
   const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]);
@@ -112,7 +112,7 @@ class VectorSearch {
       found_.push_back({tiles, weighed(problem_, tiles, machine_, own_).with_depth(tiles.depth)});
   }
 
-  /// Deeper rings take more of the scratchpad.
+  /// Adds ring depths one to three that fit the scratchpad.
   void add_depths(VectorTiles tiles) {
     tiles.depth = 1;
     if (!legal(problem_, tiles, machine_).legal) return;
@@ -122,7 +122,7 @@ class VectorSearch {
         found_.push_back({tiles, any.with_depth(tiles.depth)});
   }
 
-  /// Whole tiles of all sizes, lanes and depths.
+  /// Adds all sizes, lane axes and depths of whole tiles.
   void enumerate() {
     const std::size_t rank = problem_.space.size();
     std::vector<std::size_t> index(rank, 0);
@@ -142,7 +142,7 @@ class VectorSearch {
     }
   }
 
-  /// The best ones in two or four pieces. Loops over tiles in pieces are not divided over cores.
+  /// Adds the best ones in two or four pieces. Loops over tiles in pieces are not split over cores.
   void add_pieces() {
     if (machine_.core.count > std::max<std::int64_t>(1, problem_.contexts)) return;
     std::stable_sort(found_.begin(), found_.end(), sooner);
@@ -157,7 +157,7 @@ class VectorSearch {
         }
   }
 
-  /// No faster than a nest of as few transfers that was walked, or by less than the walk errs.
+  /// Whether the candidate cannot be faster, beyond the walk's error, than a walked one with as few transfers.
   bool promises_nothing(const RankedTiles& ranked) const {
     if (!leaves_out_) return false;
     const double least = std::max(ranked.cost.compute, ranked.cost.memory);
@@ -180,8 +180,8 @@ class VectorSearch {
     return key;
   }
 
-  /// The best by the closed form, and the best of each order of magnitude of tiles over each axis of lanes: what the
-  /// closed form misses depends on how many there are.
+  /// Walks the best candidates by the closed form, and the best per lane axis and order of magnitude of tiles, on which
+  /// the closed form's error depends.
   void walk_best() {
     constexpr double hopeless = 1.6;
     const std::size_t most = std::max(keep_, least_walked);
@@ -194,7 +194,7 @@ class VectorSearch {
     found_.clear();
   }
 
-  /// From the fastest over these lanes to neighbouring sizes and depths while one of them is faster.
+  /// Moves from the fastest candidate of a lane axis to adjacent sizes and depths while one is faster.
   void climb(int lane) {
     constexpr int most_rounds = 4;
     constexpr double faster = 0.995, hopeless = 1.3;
@@ -236,9 +236,9 @@ class VectorSearch {
   Prepared own_;
   std::vector<std::vector<std::int64_t>> sizes_;
   std::vector<RankedTiles> found_, walked_;
-  std::set<std::vector<std::int64_t>> seen_;  ///< walked
-  VectorCost fastest_;                        ///< of the fastest that was walked
-  bool leaves_out_ = false;                   ///< what promises nothing
+  std::set<std::vector<std::int64_t>> seen_;  ///< keys of walked candidates
+  VectorCost fastest_;                        ///< cost of the fastest walked candidate
+  bool leaves_out_ = false;                   ///< skips candidates that cannot be faster
 };
 
 }  // namespace

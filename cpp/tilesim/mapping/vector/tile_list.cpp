@@ -9,8 +9,8 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr int most_pieces_walked = 128;   // of tiles; the time of further ones is extended linearly
-constexpr std::int64_t most_apart = 256;  // transfers of one tile
+constexpr int most_pieces_walked = 128;   // limit on pieces of tiles; beyond it the time is extrapolated
+constexpr std::int64_t most_apart = 256;  // limit on transfers of one tile
 constexpr std::int64_t most_tile_bytes = INT64_MAX / 8;
 
 }  // namespace
@@ -68,7 +68,7 @@ Moved TileList::moved_by(std::size_t operand, const TileBox& place) const {
   return moved(problem_.operands[operand], ring.strides, start, size, machine_);
 }
 
-/// Bytes of all operands of the tile at hand.
+/// Bytes of all operands of the current tile.
 std::int64_t TileList::tile_bytes() const {
   const TileBox tile = place();
   std::int64_t bytes = 0;
@@ -78,8 +78,8 @@ std::int64_t TileList::tile_bytes() const {
   return bytes;
 }
 
-/// Of the parts of as many tiles, one whose first tile moves most: where bursts or rows of lanes do not end with the
-/// parts, the first part begins with one and others do not.
+/// Selects, among parts with the same number of tiles, one whose first tile moves most: if bursts or rows of lanes
+/// cross parts, only the first part is aligned.
 void TileList::find_part() {
   first_.assign(rank_, 0);
   for (std::size_t axis = 0; axis < rank_; ++axis) {
@@ -92,7 +92,7 @@ void TileList::find_part() {
   }
 }
 
-/// Consecutive tiles of each axis, as loops are divided.
+/// Selects the core's consecutive tiles of each axis, as the compiler splits the loops.
 void TileList::take_part(const CoreTrips& own, std::int64_t core) {
   first_.assign(rank_, 0);
   for (std::size_t axis = rank_; axis-- > 0;) {
@@ -116,7 +116,7 @@ TileList::TileBox TileList::place() const {
   return tile;
 }
 
-/// The next trip of these loops, the last one fastest; false after the last trip.
+/// Advances the loops, the last one fastest; false after the last trip.
 bool TileList::advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index, const Sizes& trips) const {
   for (std::size_t i = loops.size(); i-- > 0;) {
     const auto axis = static_cast<std::size_t>(loops[i].axis);
@@ -126,7 +126,7 @@ bool TileList::advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index,
   return false;
 }
 
-/// Tiles at ends are smaller: those of a stretch may all be, so that what is not walked is measured in points.
+/// Adds the points of the current tile: tiles at the ends are smaller, so unwalked work is measured in points.
 void TileList::add_points() {
   double count = 1;
   for (const Stretch& along : place()) count *= static_cast<double>(along.size);
@@ -155,7 +155,7 @@ void TileList::make_entries() {
   } while (pieces_ < most_pieces_walked && advance(plan.rows, index_, trips_));
 }
 
-/// Tiles of a row, or parts of a window, of each pass; then what is done once for them.
+/// Advances to the next tile of a row or part of a window; false after the last one.
 bool TileList::next_column() {
   const bool more = advance(plan.parts, part_, {}) || advance(plan.columns, index_, trips_);
   for (const VectorPlan::Loop& loop : plan.parts) {
@@ -191,7 +191,7 @@ void TileList::add_row() {
   ++rows_walked;
 }
 
-/// The tile's pieces.
+/// Splits the tile into its pieces.
 std::vector<TileList::TileBox> TileList::cut(const TileBox& tile) const {
   std::vector<TileBox> pieces{tile};
   for (std::size_t axis = 0; axis < tiles_.sub.size(); ++axis) {
@@ -208,7 +208,7 @@ std::vector<TileList::TileBox> TileList::cut(const TileBox& tile) const {
   return pieces;
 }
 
-/// What a phase moves and computes for the tile at hand: what comes whole, then the others piece by piece.
+/// Adds the transfers and computes of a phase for the current tile: whole operands, then the others piece by piece.
 void TileList::add_step(const VectorPhase& phase) {
   const TileBox tile = place();
   const std::vector<TileBox> pieces = cut(tile);
@@ -245,12 +245,12 @@ void TileList::add_load(const Need& need, int step, const TileBox& place) {
     const std::int64_t size = std::exchange(one[static_cast<std::size_t>(axis)].size, 1);
     count = std::min(count * size, most_tile_bytes / size);
   }
-  const std::int64_t walked = std::min(count, most_apart);  // of more of them, each stands for several
+  const std::int64_t walked = std::min(count, most_apart);  // beyond the limit, each stands for several
   const Moved move = moved_by(static_cast<std::size_t>(need.operand), one);
   std::vector<Transfer>& queue = loads[plan.buffers[static_cast<std::size_t>(need.operand)].queue];
   for (std::int64_t i = 0; i < walked; ++i) {
     const std::int64_t bytes = (i + 1) * count / walked * move.bytes - i * count / walked * move.bytes;
-    // From where is data: the engine offers them at the tensor's begin.
+    // Data-dependent addresses count as the tensor's start, as in the engine.
     const std::int64_t address = ring.base + (operand.apart.empty() ? move.address : 0);
     queue.push_back({need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
   }
@@ -290,7 +290,7 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Til
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
-  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // positions, which the next stage reads
+  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // positions that the next stage reads
   item.waits =
       (stage.reductions > 0 && !streamed && !plan.carries) || ordered || (stage.line >= 0 && stage.stores.empty());
   item.results = results;

@@ -11,14 +11,14 @@ namespace tilesim::mapping {
 
 class TileList {
  public:
-  /// The tiles of the busiest core, or of one of several cores walked together.
+  /// The tiles of the busiest core, or of core number `core`.
   TileList(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, const CoreTrips& own,
            std::int64_t core = -1);
 
-  /// An operand's buffers; a version counts the tiles held so far.
+  /// An operand's buffers; `versions` counts the tiles so far.
   struct Ring {
     std::vector<std::int64_t> strides;
-    std::optional<TensorMap> map;  ///< if its access is known
+    std::optional<TensorMap> map;  ///< empty if its access is unknown
     std::int64_t base = 0;
     bool pieces = true;
     int versions = 0;
@@ -48,10 +48,10 @@ class TileList {
   double points_of_all() const;
 
   VectorPlan plan;
-  bool streamed = false;  ///< several tiles, or window parts, give one result
+  bool streamed = false;  ///< several tiles, or window parts, form one result
   std::vector<Ring> rings;
   int shared = -1;                           ///< result that uses the buffers of a load; -1: none
-  double active = 1, total = 1;              ///< busy cores (or contexts); steps of the busiest
+  double active = 1, total = 1;              ///< busy cores (or contexts); number of steps of the busiest one
   std::vector<std::vector<Transfer>> loads;  ///< per queue
   std::vector<Transfer> stores;
   std::vector<Turn> turns;
@@ -63,7 +63,7 @@ class TileList {
 
  private:
   using Sizes = std::vector<std::int64_t>;
-  /// One tile or piece: a stretch per axis; and the current taps of a split window.
+  /// One tile or piece: a range per axis.
   using TileBox = std::vector<Stretch>;
 
   Moved moved_by(std::size_t operand, const TileBox& place) const;
@@ -92,8 +92,8 @@ class TileList {
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::size_t rank_;
-  double contexts_;            ///< contexts of a core that share its units
-  Sizes trips_, first_;        ///< of the walked part: number of tiles, and first tile
+  double contexts_;            ///< contexts per core, which share its units
+  Sizes trips_, first_;        ///< of the walked part: number of tiles, and first tile, per axis
   Sizes index_, part_;         ///< indices of the current tile, and window part
   std::vector<Stretch> taps_;  ///< current taps; empty: all
   int steps_ = 0, pieces_ = 0;

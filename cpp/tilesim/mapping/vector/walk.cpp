@@ -1,5 +1,5 @@
-// Walks the tiles of a vector kernel in order. Totals miss three effects: small or regularly placed transfers keep few
-// channels busy, round trips are not hidden, and units wait for each other.
+// Walks the tiles of a vector kernel in order. Totals miss three effects: small or regularly placed transfers use few
+// channels at a time, round trips are exposed, and units wait for each other.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -33,7 +33,7 @@ class TileWalk {
     }
   }
 
-  /// After all requests have been sent.
+  /// Cycles of the kernel; call it after all requests have been sent.
   double cycles() const {
     const std::size_t count = ends_.size();
     const double launch = static_cast<double>(machine_.core.kernel_launch_cycles);
@@ -41,7 +41,7 @@ class TileWalk {
     if (list_.streamed) return launch + streamed_cycles(last);
     const double rest = std::max(0.0, list_.total - static_cast<double>(count));
     if (const double whole = list_.points_of_all(); count > 1 && list_.points.size() == count && rest > 0) {
-      const std::size_t early = count / 8;  // where rings have filled
+      const std::size_t early = count / 8;  // after the rings have filled
       const double before =
           std::accumulate(list_.points.begin(), list_.points.begin() + std::ptrdiff_t(early) + 1, 0.0);
       const double walked = std::accumulate(list_.points.begin(), list_.points.end(), 0.0);
@@ -53,7 +53,7 @@ class TileWalk {
     return launch + last + rest * each;
   }
 
-  /// When the next request leaves; infinite: none.
+  /// Time of the next request; infinite: none is left.
   double next() {
     constexpr double never = std::numeric_limits<double>::infinity();
     for (bool more = true; more;) {
@@ -66,11 +66,11 @@ class TileWalk {
       if (const double time = load_time(loads_[i]); time < now) now = time, loading_ = i;
     const double storing = store_time();
     if (storing == never || storing > now) return now;
-    loading_ = loads_.size();  // what is there is stored before the next load leaves, as in the engine
+    loading_ = loads_.size();  // a ready store precedes the next load, as in the engine
     return storing;
   }
 
-  /// Sends the request that `next` has found.
+  /// Sends the request found by `next`.
   void send(Channels& channels, double now) {
     if (loading_ == loads_.size()) return send_store(channels, now);
     LoadQueue& loading = loads_[loading_];
@@ -85,8 +85,8 @@ class TileWalk {
   using Transfer = TileList::Transfer;
   using Need = TileList::Need;
   struct Ring {
-    std::vector<std::vector<double>> raw, ready;  ///< per version: when its pieces came, and had their lanes
-    std::vector<double> freed;                    ///< per version
+    std::vector<std::vector<double>> raw, ready;  ///< per version and piece: arrival time, and time after the permute
+    std::vector<double> freed;                    ///< time, per version
     bool shuffled = false, pieces = true;
   };
   struct LoadQueue {
@@ -94,7 +94,7 @@ class TileWalk {
     std::size_t number = 0, next = 0;
   };
 
-  /// Of a tile however small: so many as a ring has buffers share the way to memory and back.
+  /// Least cycles per tile of any size: the buffers of a ring share one round trip.
   double least_cycles() const {
     const auto hertz = static_cast<double>(machine_.core.clock.hertz);
     const double way = static_cast<double>(machine_.network.latency_cycles) * hertz /
@@ -103,8 +103,8 @@ class TileWalk {
            static_cast<double>(tiles_.depth);
   }
 
-  /// Each pass takes as long for the tiles that are not walked as for the later ones of those that are; rows of tiles
-  /// are alike.
+  /// Extrapolates the tiles that are not walked: each pass from its later walked tiles, and all rows from the walked
+  /// ones.
   double streamed_cycles(double last) const {
     double walked = last;
     for (const TileList::Pass& pass : list_.passes) {
@@ -117,14 +117,14 @@ class TileWalk {
 
   Ring& at(int operand) { return rings_[static_cast<std::size_t>(operand)]; }
 
-  /// When the buffer of a version is free; below zero: not yet known.
+  /// Time at which the buffer of a version is free; negative: not yet known.
   double free_since(const Ring& ring, int version) const {
     const int before = version - static_cast<int>(tiles_.depth);
     if (before < 0) return 0;
     return before < static_cast<int>(ring.freed.size()) ? ring.freed[static_cast<std::size_t>(before)] : -1;
   }
 
-  /// The next compute, if what it needs is known; what was known before is not looked at again.
+  /// Runs the next compute if its inputs are known; inputs known before are not checked again.
   bool compute() {
     if (next_item_ == list_.items.size()) return false;
     const TileList::Item& item = list_.items[next_item_];
@@ -159,7 +159,7 @@ class TileWalk {
     if (!ring.shuffled) ring.ready[static_cast<std::size_t>(version)].push_back(now);
   }
 
-  /// The next turn of the cross-lane unit.
+  /// Runs the next permute of the cross-lane unit; false if its input is unknown.
   bool cross() {
     if (next_turn_ == list_.turns.size()) return false;
     const TileList::Turn& turn = list_.turns[next_turn_];
@@ -178,7 +178,7 @@ class TileWalk {
     ends_[at] = std::max(ends_[at], now);
   }
 
-  /// When the head of a load queue, or of the store queue, may send its next request; infinite: not yet known.
+  /// Time at which the head of a load queue may send its next request; infinite: not yet known.
   double load_time(const LoadQueue& queue) {
     constexpr double never = std::numeric_limits<double>::infinity();
     if (queue.next == list_.loads[queue.number].size()) return never;
@@ -210,16 +210,16 @@ class TileWalk {
   const VectorProblem& problem_;
   const VectorTiles& tiles_;
   const Share& machine_;
-  std::size_t number_ = 0;   ///< of the core, on the memory
-  std::size_t loading_ = 0;  ///< queue of the next request; past the last one: a store
+  std::size_t number_ = 0;   ///< number of the core at the memory
+  std::size_t loading_ = 0;  ///< queue of the next request; past the last queue: a store
   std::vector<Ring> rings_;
   std::vector<LoadQueue> loads_;
   Queue store_;
   std::size_t next_store_ = 0, next_turn_ = 0, next_item_ = 0;
-  std::size_t arrived_ = 0;  ///< of what the next item needs, so many have come, the last of them at `came_`
+  std::size_t arrived_ = 0;  ///< number of the next item's inputs that have arrived; the last at `came_`
   double came_ = 0;
   double vector_free_ = 0, cross_free_ = 0;
-  std::vector<double> ends_;  ///< per step: when its last compute or store is over
+  std::vector<double> ends_;  ///< per step: end of its last compute or store
 };
 
 }  // namespace
