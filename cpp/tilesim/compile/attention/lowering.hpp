@@ -217,9 +217,9 @@ class AttentionLowering {
     return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
   }
   void emit_end(program::Block& block) const;
-  /// Emits the log-sum-exp of rows from the slots of their maxima and sums of weights.
-  void emit_lse(const char* best, const char* sum, program::Block& block) const;
-  void store_lse(const Expr& first, const Expr& queries, std::int64_t stride, program::Block& block) const;
+  /// The log-sum-exp of rows from their maxima and sums of weights, into ring "lse".
+  program::VectorOp log_sum_exp(const char* best, const char* sum) const;
+  program::Store store_lse(const Expr& first, const Expr& queries, std::int64_t stride) const;
   bool has_lse() const { return op_.results.size() > 1 && context_.placed(op_.results[1]); }
 
   // ---- Split keys
@@ -228,8 +228,7 @@ class AttentionLowering {
   Placement temporary(const std::string& stem, const Shape& shape, DType dtype = DType::f32);
   void emit_part(program::Block& block) const;
   program::Scope merge();
-  void load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
-                  program::Block& block) const;
+  void load_parts(const char* slot, const Placement& from, std::int64_t width, program::Block& block) const;
   void merge_weights(program::Block& block) const;
   void merge_sums(program::Block& block) const;
 

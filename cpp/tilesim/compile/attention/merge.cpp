@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"
-#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 
 namespace tilesim::lower {
 
@@ -84,40 +84,30 @@ program::Scope AttentionLowering::merge() {
   head_ = index("merge_heads", trips) * Expr(plan_.merged_heads);
   heads_ = part_of(p_.heads, plan_.merged_heads, head_);
   rows_ = heads_ * Expr(p_.queries);
-  program::Scope step;
-  const auto slot = [&](const char* name, DType dtype, std::int64_t elements, const char* consumer,
-                        std::int64_t depth) {
-    step.slots.push_back(ring_slot(name, dtype, elements, consumer, depth));
-  };
-  slot("tops", DType::f32, plan_.splits * merged_rows_, "vector", 2);
-  slot("weights", DType::f32, plan_.splits * merged_rows_, "vector", 2);
-  slot("parts", DType::f32, plan_.splits * merged_rows_ * p_.width, "vector", 2);
-  slot("top", DType::f32, merged_rows_, "vector", 1);
-  slot("factors", DType::f32, plan_.splits * merged_rows_, "vector", 1);
-  slot("weight", DType::f32, merged_rows_, "vector", 1);
-  slot("sum", DType::f32, merged_rows_ * p_.width, "vector", 1);
-  slot("y", p_.stored, merged_rows_ * p_.width, "store0", 2);
-  if (has_lse()) slot("lse", DType::f32, merged_rows_, "store0", 2);
+  const std::int64_t rows = merged_rows_, all = plan_.splits * merged_rows_;
+  std::vector<Ring> rings{{"tops", DType::f32, all, 2},
+                          {"weights", DType::f32, all, 2, loads_ > 1 ? 1 : 0},
+                          {"parts", DType::f32, all * p_.width, 2},
+                          {"top", DType::f32, rows, 1},
+                          {"factors", DType::f32, all, 1},
+                          {"weight", DType::f32, rows, 1},
+                          {"sum", DType::f32, rows * p_.width, 1},
+                          {"y", p_.stored, rows * p_.width, 2}};
+  if (has_lse()) rings.push_back({"lse", DType::f32, rows, 2});
   Block block;
-  load_parts("tops", part_max_, 1, 0, block);
-  load_parts("weights", part_weight_, 1, 1, block);
-  load_parts("parts", part_sum_, p_.width, 0, block);
+  load_parts("tops", part_max_, 1, block);
+  load_parts("weights", part_weight_, 1, block);
+  load_parts("parts", part_sum_, p_.width, block);
   merge_weights(block);
   merge_sums(block);
-  step.body = around("merge_batch", p_.batch, around("merge_heads", trips, std::move(block)));
-  return step;
+  return write_kernel({}, rings, around("merge_batch", p_.batch, around("merge_heads", trips, std::move(block))));
 }
 
-void AttentionLowering::load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
-                                   Block& block) const {
-  const std::string queue = load_queue(number);
+void AttentionLowering::load_parts(const char* slot, const Placement& from, std::int64_t width, Block& block) const {
   std::vector<Expr> at{Expr(0), batch_, head_, Expr(0)}, extents{Expr(plan_.splits), Expr(1), heads_, Expr(p_.queries)};
   std::vector<std::int64_t> strides{merged_rows_ * width, 0, p_.queries * width, width};
   if (from.tensor_shape.size() > 4) at.emplace_back(0), extents.emplace_back(width), strides.push_back(1);
-  acquire(slot, {queue}, block);
-  block.push_back(on(queue, program::Load{region_transfer(from, at, extents, strides, slot)}));
-  block.push_back(on(queue, program::Commit{slot, 0, 1}));
-  wait(slot, 1, "vector", block);
+  block.push_back(statement(program::Load{region_transfer(from, at, extents, strides, slot)}));
 }
 
 /// Computes the factor of each part: exp of its largest score minus the largest score of all parts.
@@ -125,12 +115,9 @@ void AttentionLowering::merge_weights(Block& block) const {
   const Expr splits = plan_.splits;
   const auto by_part = [&](const char* name) { return View{name, 0, 0, {{splits, merged_rows_}, {rows_, 1}}}; };
   const auto by_row = [&](const char* name) { return View{name, 0, 0, {{splits, 0}, {rows_, 1}}}; };
-  for (const char* name : {"top", "factors", "weight"}) acquire(name, {"vector"}, block);
   Compute top = over({splits, rows_});
   top.op.outputs.push_back({top.input(by_part("tops")), by_row("top"), {0}, Combiner::maximum, 0});
-  on_vector(std::move(top.op), block);
-  on_vector(program::Commit{"top", 0, 1}, block);
-  wait("top", 1, "vector", block);
+  block.push_back(statement(std::move(top.op)));
   Compute factors = over({splits, rows_});
   const int before = factors.input(by_part("tops")), best = factors.input(by_row("top"));
   const int none = factors.apply(Function::equal, best, factors.number(hidden_part), -1, DType::boolean);
@@ -139,40 +126,29 @@ void AttentionLowering::merge_weights(Block& block) const {
   factors.output(factor, by_part("factors"));
   const int weight = factors.apply(Function::multiply, factor, factors.input(by_part("weights")));
   factors.op.outputs.push_back({weight, by_row("weight"), {0}, Combiner::add, 0});
-  on_vector(std::move(factors.op), block);
-  on_vector(program::Commit{"factors", 0, 1}, block);
-  wait("factors", 1, "vector", block);
+  block.push_back(statement(std::move(factors.op)));
 }
 
 void AttentionLowering::merge_sums(Block& block) const {
   const Expr splits = plan_.splits, width = p_.width;
-  acquire("sum", {"vector"}, block);
   Compute sum = over({splits, rows_, width});
   const int part = sum.input({"parts", 0, 0, {{splits, merged_rows_ * p_.width}, {rows_, p_.width}, {width, 1}}});
   const int by = sum.input({"factors", 0, 0, {{splits, merged_rows_}, {rows_, 1}, {width, 0}}});
   const View all{"sum", 0, 0, {{splits, 0}, {rows_, p_.width}, {width, 1}}};
   sum.op.outputs.push_back({sum.apply(Function::multiply, part, by), all, {0}, Combiner::add, 0});
-  on_vector(std::move(sum.op), block);
-  on_vector(program::Commit{"sum", 0, 1}, block);
-  wait("sum", 1, "vector", block);
-  acquire("y", {"vector"}, block);
+  block.push_back(statement(std::move(sum.op)));
   Compute end = over({rows_, width});
   const int total = end.input(sums("sum")), weight = end.input(across("weight"));
   const int unseen = end.apply(Function::equal, end.input(across("top")), end.number(hidden_part), -1, DType::boolean);
   end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, total, weight)),
              sums("y"));
-  on_vector(std::move(end.op), block);
-  if (has_lse()) emit_lse("top", "weight", block);
-  for (const char* name : {"tops", "weights", "parts", "top", "factors", "weight", "sum"})
-    on_vector(program::Release{name, 0}, block);
-  on_vector(program::Commit{"y", 0, 1}, block);
-  wait("y", 1, "store0", block);
+  block.push_back(statement(std::move(end.op)));
+  if (has_lse()) block.push_back(statement(log_sum_exp("top", "weight")));
   const program::Transfer transfer =
       region_transfer(placement(op_.results[0]), {batch_, head_, Expr(0), Expr(0)},
                       {Expr(1), heads_, Expr(p_.queries), width}, {0, p_.queries * p_.width, p_.width, 1}, "y");
-  block.push_back(on("store0", program::Store{transfer, {}, 0}));
-  block.push_back(on("store0", program::Release{"y", 0}));
-  if (has_lse()) store_lse(0, Expr(p_.queries), p_.queries, block);
+  block.push_back(statement(program::Store{transfer, {}, 0}));
+  if (has_lse()) block.push_back(statement(store_lse(0, Expr(p_.queries), p_.queries)));
 }
 
 }  // namespace tilesim::lower

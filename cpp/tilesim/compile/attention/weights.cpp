@@ -155,32 +155,36 @@ void AttentionLowering::emit_end(Block& block) const {
   end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)),
              sums("y"));
   on_vector(std::move(end.op), block);
-  if (has_lse()) emit_lse("row_max", "row_sum", block);
+  if (has_lse()) {
+    acquire("lse", {"vector"}, block);
+    on_vector(log_sum_exp("row_max", "row_sum"), block);
+    on_vector(program::Commit{"lse", 0, 1}, block);
+  }
   for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);
   wait("y", 1, "store0", block);
   block.push_back(on("store0", program::Store{rows_transfer(op_.results[0], p_.width, "y"), {}, 0}));
   block.push_back(on("store0", program::Release{"y", 0}));
-  if (has_lse()) store_lse(first_, queries_, plan_.queries, block);
+  if (!has_lse()) return;
+  wait("lse", 1, "store0", block);
+  block.push_back(on("store0", store_lse(first_, queries_, plan_.queries)));
+  block.push_back(on("store0", program::Release{"lse", 0}));
 }
 
-void AttentionLowering::emit_lse(const char* best, const char* sum, Block& block) const {
-  acquire("lse", {"vector"}, block);
+program::VectorOp AttentionLowering::log_sum_exp(const char* best, const char* sum) const {
   Compute each = over({rows_});
   const int top = each.input(row(best)), weight = each.input(row(sum));
   const int none = each.apply(Function::equal, top, each.number(lowest), -1, DType::boolean);
   const int lse = each.apply(Function::add, top, each.apply(Function::log, weight));
   each.output(each.apply(Function::select, none, each.number(lowest), lse), row("lse"));
-  on_vector(std::move(each.op), block);
-  on_vector(program::Commit{"lse", 0, 1}, block);
+  return each.op;
 }
 
-void AttentionLowering::store_lse(const Expr& first, const Expr& queries, std::int64_t stride, Block& block) const {
-  wait("lse", 1, "store0", block);
-  const program::Transfer transfer = region_transfer(placement(op_.results[1]), {batch_, head_, first},
-                                                     {Expr(1), heads_, queries}, {0, stride, 1}, "lse");
-  block.push_back(on("store0", program::Store{transfer, {}, 0}));
-  block.push_back(on("store0", program::Release{"lse", 0}));
+program::Store AttentionLowering::store_lse(const Expr& first, const Expr& queries, std::int64_t stride) const {
+  return {region_transfer(placement(op_.results[1]), {batch_, head_, first}, {Expr(1), heads_, queries},
+                          {0, stride, 1}, "lse"),
+          {},
+          0};
 }
 
 void AttentionLowering::load_mask(const Keys& k, Block& block) const {

@@ -30,13 +30,6 @@ std::vector<std::int64_t> memory_strides(const Context& context, const Placement
   return strides;
 }
 
-void permute_in_place(program::View in, program::View out, program::Block& block) {
-  const std::string slot = in.slot;
-  block.push_back(on("cross_lane", program::Wait{slot, 0, {}, 0, 1}));
-  block.push_back(on("cross_lane", program::PermuteOp{std::move(in), std::move(out)}));
-  block.push_back(on("cross_lane", program::Commit{slot, 0, 1}));
-}
-
 namespace {
 
 /// Appends the names of kernels whose tiles use the cross-lane unit, in order; `kernel`: the one around the block.

@@ -13,9 +13,6 @@ namespace tilesim::lower {
 /// tensor does not span.
 std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile);
 
-/// The cross-lane unit waits for the slot's first piece, permutes `in` to `out`, and commits the second piece.
-void permute_in_place(program::View in, program::View out, program::Block& block);
-
 /// Adds one note to the program on the kernels that permute tiles, if there are any.
 void note_lane_changes(program::Program& program);
 
