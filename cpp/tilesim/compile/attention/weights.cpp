@@ -181,8 +181,8 @@ program::VectorOp AttentionLowering::log_sum_exp(const char* best, const char* s
 }
 
 program::Store AttentionLowering::store_lse(const Expr& first, const Expr& queries, std::int64_t stride) const {
-  return {region_transfer(placement(op_.results[1]), {batch_, head_, first}, {Expr(1), heads_, queries},
-                          {0, stride, 1}, "lse"),
+  return {region_transfer(placement(op_.results[1]), {batch_, head_, first}, {Expr(1), heads_, queries}, {0, stride, 1},
+                          "lse"),
           {},
           0};
 }

@@ -10,6 +10,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/core_sorts.hpp"
 #include "tilesim/compile/product/product.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 
 namespace tilesim::lower {
 
@@ -95,16 +96,11 @@ class SparseLowering {
     column_ = number - row_ * Expr(trips_[1]);
     if (all == 1) row_ = column_ = 0;
     Block tile = one_tile();
-    if (all > 1) {
-      Block loops;
-      loops.push_back(loop("i_tile", max(Expr(0), min(Expr(each), Expr(all) - Expr::symbol("core") * Expr(each))),
-                           std::move(tile)));
-      tile = std::move(loops);
-    } else if (cores_.count > 1) {
-      tile = on_cores({0, 1}, std::move(tile));
-    }
-    scope_.body = std::move(tile);
-    return std::move(scope_);
+    const Expr core = Expr::symbol("core");
+    if (all > 1) tile = {loop("i_tile", max(Expr(0), min(Expr(each), Expr(all) - core * Expr(each))), std::move(tile))};
+    program::Scope scope = write_kernel({}, rings_, std::move(tile));
+    if (all == 1 && cores_.count > 1) scope.body = on_cores({0, 1}, std::move(scope.body));
+    return scope;
   }
 
  private:
@@ -130,14 +126,9 @@ class SparseLowering {
     context_.program.tensors.push_back(std::move(tensor));
   }
 
-  void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::vector<std::string> consumers) {
-    program::Slot slot;
-    slot.name = name;
-    slot.dtype = dtype;
-    slot.elements = std::max<std::int64_t>(1, elements);
-    slot.depth = trips_[0] * trips_[1] * trips_[2] > 1 ? 2 : 1;
-    slot.consumers = std::move(consumers);
-    scope_.slots.push_back(std::move(slot));
+  Ring& add_ring(const std::string& name, DType dtype, std::int64_t elements, int operand = 0) {
+    const std::int64_t depth = trips_[0] * trips_[1] * trips_[2] > 1 ? 2 : 1;
+    return rings_.emplace_back(Ring{name, dtype, elements, depth, operand % context_.machine.core.dma.load_queues});
   }
 
   /// The largest number of elements of one tile in a stored array; `places`: the array with each tile's start.
@@ -154,16 +145,19 @@ class SparseLowering {
     const std::string stem = operand == 0 ? "a" : "b";
     const std::int64_t high = operand == 0 ? plan_.tiles[0] : plan_.tiles[2],
                        wide = operand == 0 ? plan_.tiles[2] : plan_.tiles[1];
-    if (form(operand) == MatrixForm::dense) return add_slot(stem, problem_.dtypes[at(operand)], high * wide, {"mma0"});
+    if (form(operand) == MatrixForm::dense) {
+      add_ring(stem, problem_.dtypes[at(operand)], high * wide, operand);
+      return;
+    }
     const bool rows = form(operand) == MatrixForm::csr;
     for (const char* part : {"starts", "marks_at"}) declare(of(operand, part), "where the parts of stored tiles begin");
     for (const char* part : {"values", "marks"}) declare(of(operand, part));
-    add_slot(stem + "_marks", weight(of(operand, "marks")).type.dtype, most_of(of(operand, "marks_at")), {"mma0"});
+    add_ring(stem + "_marks", weight(of(operand, "marks")).type.dtype, most_of(of(operand, "marks_at")), operand);
     if (rows) {
       declare(of(operand, "indices"));
-      add_slot(stem + "_indices", DType::i32, most_of(of(operand, "starts")), {"mma0"});
+      add_ring(stem + "_indices", DType::i32, most_of(of(operand, "starts")), operand);
     }
-    add_slot(stem + "_values", weight(of(operand, "values")).type.dtype, most_of(of(operand, "starts")), {"mma0"});
+    add_ring(stem + "_values", weight(of(operand, "values")).type.dtype, most_of(of(operand, "starts")), operand);
   }
 
   void make_result() {
@@ -171,11 +165,10 @@ class SparseLowering {
     direct_ = stores_sums(context_, kernel_, sums);
     const bool apart =
         context_.machine.core.scratchpad.accumulator_bytes > 0 && context_.machine.core.array.separate_accumulator;
-    add_slot("c", sums, plan_.tiles[0] * plan_.tiles[1], {direct_ ? "store0" : "vector"});
-    scope_.slots.back().accumulator = apart;
+    add_ring("c", sums, plan_.tiles[0] * plan_.tiles[1]).accumulator = apart;
     if (direct_) return;
     const DType stored = context_.placements[at(kernel_.outputs[0])].dtype;
-    add_slot("y", stored, plan_.tiles[0] * plan_.tiles[1], {"store0"});
+    add_ring("y", stored, plan_.tiles[0] * plan_.tiles[1]);
   }
 
   /// Start and extent of the current tile along m, n or k.
@@ -190,36 +183,28 @@ class SparseLowering {
 
   /// Loads a tile's elements of a stored array into its slot and returns the view for the compute.
   program::View fetch_part(const std::string& slot, const std::string& array, const std::string& places,
-                           const Expr& tile, const std::string& queue, Block& block) {
+                           const Expr& tile, Block& block) {
     const Expr first = Expr::read(named(places), {tile}), count = Expr::read(named(places), {tile + Expr(1)}) - first;
     program::Transfer transfer;
     transfer.tensor = named(array);
     transfer.at = {first};
     transfer.dims.push_back({.extent = count, .axis = 0, .step = 1, .stride = 1, .through = {}, .through_at = {}});
     transfer.slot = slot;
-    fetch(slot, std::move(transfer), queue, block);
+    block.push_back(statement(program::Load{std::move(transfer)}));
     return {slot, 0, 0, {{count, 1}}};
-  }
-
-  void fetch(const std::string& slot, program::Transfer transfer, const std::string& queue, Block& block) {
-    fetched_.push_back(slot);
-    block.push_back(on("", program::Acquire{slot, {queue}}));
-    block.push_back(on(queue, program::Load{std::move(transfer)}));
-    block.push_back(on(queue, program::Commit{slot, 0, 1}));
   }
 
   std::vector<program::View> fetch_operand(int operand, Block& block) {
     const std::string stem = operand == 0 ? "a" : "b";
-    const std::string queue = "load" + std::to_string(operand % context_.machine.core.dma.load_queues);
     const std::size_t down = operand == 0 ? 0 : 2, along = operand == 0 ? 2 : 1;
     if (form(operand) != MatrixForm::dense) {
       const Expr tile = tile_number(down) * Expr(trips_[along]) + tile_number(along);
       std::vector<program::View> views;
       const std::string marks = of(operand, "marks"), places = of(operand, "marks_at"), starts = of(operand, "starts");
-      views.push_back(fetch_part(stem + "_marks", marks, places, tile, queue, block));
+      views.push_back(fetch_part(stem + "_marks", marks, places, tile, block));
       if (form(operand) == MatrixForm::csr)
-        views.push_back(fetch_part(stem + "_indices", of(operand, "indices"), starts, tile, queue, block));
-      views.push_back(fetch_part(stem + "_values", of(operand, "values"), starts, tile, queue, block));
+        views.push_back(fetch_part(stem + "_indices", of(operand, "indices"), starts, tile, block));
+      views.push_back(fetch_part(stem + "_values", of(operand, "values"), starts, tile, block));
       return views;
     }
     const std::int64_t wide = plan_.tiles[along];
@@ -230,15 +215,14 @@ class SparseLowering {
     from[k] = start(2), size[k] = extent(2);
     from[other] = start(across), size[other] = extent(across);
     strides[operand == 0 ? other : k] = wide;
-    fetch(stem, region_transfer(context_.placements[at(op_.operands[at(operand)])], from, size, strides, stem), queue,
-          block);
+    const Placement& placement = context_.placements[at(op_.operands[at(operand)])];
+    block.push_back(statement(program::Load{region_transfer(placement, from, size, strides, stem)}));
     return {{stem, 0, 0, {{extent(down), wide}, {extent(along), 1}}}};
   }
 
   /// Statements of one step of the contraction.
   Block step() {
     Block block;
-    fetched_.clear();
     program::OpaqueOp compute;
     compute.target = "sparse product";
     compute.cycles = Expr::read(named("cycles"), {row_, column_, tile_number(2)});
@@ -252,36 +236,24 @@ class SparseLowering {
     product.products = Expr::read(named("products"), {row_, column_, tile_number(2)});
     product.numerics = context_.machine.core.array.numerics;
     compute.product = std::move(product);
-    for (const std::string& slot : fetched_) block.push_back(on("mma0", program::Wait{slot, 0, {}, 0, 1}));
     block.push_back(on("mma0", std::move(compute)));
-    for (const std::string& slot : fetched_) block.push_back(on("mma0", program::Release{slot, 0}));
     return block;
   }
 
   Block one_tile() {
-    Block block;
-    block.push_back(on("", program::Acquire{"c", {"mma0"}}));
-    Block steps = step();
-    if (trips_[2] > 1)
-      block.push_back(loop("i_k", trips_[2], std::move(steps)));
-    else
-      std::move(steps.begin(), steps.end(), std::back_inserter(block));
-    block.push_back(on("mma0", program::Commit{"c", 0, 1}));
-    const std::string reader = direct_ ? "store0" : "vector";
-    block.push_back(on(reader, program::Wait{"c", 0, {}, 0, 1}));
-    if (!direct_) round(block);
-    const std::string slot = direct_ ? "c" : "y";
-    block.push_back(
-        on("store0", program::Store{region_transfer(context_.placements[at(kernel_.outputs[0])], {start(0), start(1)},
-                                                    {extent(0), extent(1)}, {plan_.tiles[1], 1}, slot),
-                                    {},
-                                    0}));
-    block.push_back(on("store0", program::Release{slot, 0}));
+    Block block = step();
+    if (trips_[2] > 1) block = {loop("i_k", trips_[2], std::move(block))};
+    if (!direct_) block.push_back(statement(rounded()));
+    const Placement& to = context_.placements[at(kernel_.outputs[0])];
+    block.push_back(statement(program::Store{
+        region_transfer(to, {start(0), start(1)}, {extent(0), extent(1)}, {plan_.tiles[1], 1}, direct_ ? "c" : "y"),
+        {},
+        0}));
     return block;
   }
 
   /// Rounds the sums to the type of the result.
-  void round(Block& block) const {
+  program::VectorOp rounded() const {
     program::VectorOp compute;
     compute.extents = {extent(0), extent(1)};
     compute.lane_dim = 1;
@@ -289,11 +261,7 @@ class SparseLowering {
     compute.inputs.push_back({"c", 0, 0, dims});
     compute.nodes.push_back({{.op = VectorNode::Op::input, .dtype = problem_.dtypes[2]}, 0});
     compute.outputs.push_back({0, {"y", 0, 0, dims}, {}, Combiner::add, 0});
-    block.push_back(on("", program::Acquire{"y", {"vector"}}));
-    block.push_back(on("vector", std::move(compute)));
-    block.push_back(on("vector", program::Commit{"y", 0, 1}));
-    block.push_back(on("vector", program::Release{"c", 0}));
-    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
+    return compute;
   }
 
   Context& context_;
@@ -308,8 +276,7 @@ class SparseLowering {
   std::int64_t trips_[3] = {1, 1, 1};
   Expr row_ = 0, column_ = 0;  ///< numbers of the current result tile
   bool direct_ = false;
-  std::vector<std::string> fetched_;
-  program::Scope scope_;
+  std::vector<Ring> rings_;
 };
 
 /// Lowers the rows or columns before the sparse cores' part for the cores with dense arrays.
