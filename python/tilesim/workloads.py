@@ -129,7 +129,7 @@ def conv2d(
         padding: zeros on both sides in elements.
         dilation: distance of kernel taps in elements.
         groups: number of independent convolutions over equal parts of the channels.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs x, w and output y.
@@ -154,7 +154,7 @@ def softmax(*shape: int, axis: int = -1, dtype: str = "f32") -> Graph:
     Args:
         shape: extents of the input.
         axis: index of the axis; negative numbers count from the end.
-        dtype: of input and result.
+        dtype: data type of input and result.
 
     Returns:
         Graph with input x and output y.
@@ -174,7 +174,7 @@ def layer_norm(*shape: int, epsilon: float = 1e-5, dtype: str = "f32") -> Graph:
     Args:
         shape: extents of the input.
         epsilon: added to the variance.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs x, scale, bias and output y.
@@ -213,7 +213,7 @@ def attention(
         key_heads: number of key and value heads; fewer than `heads` (the default) are shared by query heads.
         causal: whether to mask keys after the query.
         window: number of visible keys up to the query's position; all by default.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs q, k, v and output y.
@@ -262,7 +262,7 @@ def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
     Args:
         shape: extents of the input.
         epsilon: added to the mean square.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs x, scale and output y.
@@ -312,7 +312,7 @@ def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 
         hidden: inner width of one expert in elements.
         count: number of experts.
         chosen: experts per token.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with input x, the weights, and output y, [tokens, width].
@@ -370,7 +370,7 @@ def transformer_step(
         kv_heads: number of key and value heads; `heads` by default.
         head_size: elements of a query, key or value head; by default hidden / heads, which must be an integer.
         dtype: bf16, f16, f32, or bf16-amp (parameters in f32, products in bf16).
-        attention: "flash" recomputes the scores in the backward pass, "unfused" stores them.
+        attention: "flash" does not store attention scores, "unfused" stores them.
         phase: "train"; "prefill": all tokens of a sequence forward, logits of the last; "decode": one token per
             sequence against keys and values of `sequence` tokens.
         experts: experts per layer, and experts per token; by default the layers have no experts.

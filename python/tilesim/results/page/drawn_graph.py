@@ -22,7 +22,7 @@ _WIDE, _HIGH, _ACROSS, _DOWN = 190, 38, 16, 30
 
 
 class _Cluster:
-    """The folded kernels of one function: nodes in program order, and arrows."""
+    """The folded kernels of one function: nodes in program order, and dependences as arrows."""
 
     def __init__(self, name: str) -> None:
         self.name = name
