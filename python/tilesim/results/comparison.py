@@ -1,4 +1,4 @@
-"""Compares results: totals, operations matched by the work they do, main differences."""
+"""Compares results: totals, matched operations, main differences."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Comparison(SideBySide):
         """The time of one result.
 
         Args:
-            index: of the result, from 0 on.
+            index: index of the result, from 0 on.
 
         Returns:
             Cycles or seconds (`unit`).

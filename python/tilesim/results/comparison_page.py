@@ -69,7 +69,7 @@ def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
     unit = comparison.unit
     said = "" if unit == "s" else ", cycles"
     if len(comparison.results) == 2:
-        whole = _differ_in_one_direction(comparison)  # otherwise gains and losses cancel, and shares mean little
+        whole = _differ_in_one_direction(comparison)  # else gains and losses cancel, so shares mean little
         cells = [
             [_number_text(row["a"], unit), _number_text(row["b"], unit), _signed(row["difference"], unit),
              figures.percent(row["share"]) if whole else _change(row, "b")]

@@ -133,8 +133,8 @@ def _starts(names: Iterable[str]) -> set[str]:
 def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]]:
     """Maps names to common names if one result names every layer and the other names a function once.
 
-    "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" are the function's "attention.self" that runs
-    twelve times; "attention.self.scores" maps to "attention.self" if the other result does not split it.
+    "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" map to "attention.self", which runs
+    twelve times in a function; "attention.self.scores" maps to "attention.self" if the other result does not split it.
     """
     sides = [_counted(first), _counted(other)]
     common: list[dict[str, str]] = [{}, {}]

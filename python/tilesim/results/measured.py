@@ -131,8 +131,8 @@ class MeasuredResult:
         """Figures per operation, longest first.
 
         Returns:
-            Rows with operation, fused (the other operations of its kernel, such as " + act"), cycles attributed to it
-            (the column adds up to the total), share, bound, bytes. `why` accepts the name in "operation":
+            Rows with operation, fused (other operations of the kernel, such as " + act"), cycles (of the kernel;
+            the column adds up to the total), share, bound, bytes. `why` accepts the name in "operation":
             "attention.self[3]" is the third kernel of "attention.self".
         """
         total, names = max(1, self.cycles), Names(self.data)
@@ -221,7 +221,7 @@ class MeasuredResult:
         """Statistics of the cache before the memory channels; None without a cache, or if no tensor was cached.
 
         Keys: slices, capacity_bytes, managed ("hardware", "software"), hits, misses (sector requests; a hit may
-        wait for its sector), merged (hits on a sector on its way), fetched_bytes (from memory), returned_bytes (to it),
+        wait for its sector), merged (hits on a sector in flight), fetched_bytes, returned_bytes (from and to memory),
         bypassed_bytes (reads and writes), dirty_bytes (at the end), stalled_cycles (network clock),
         tensors (see `cache_table`).
         """
@@ -261,8 +261,8 @@ class MeasuredResult:
     def channel_bytes(self) -> dict[str, int]:
         """Compares the requested bytes with the bytes that the memory channels moved.
 
-        asked (`memory_bytes`), padding (to whole bursts), merged (writes to a burst already queued), forwarded (reads
-        served from a queued write), moved (asked + padding - merged - forwarded: the sum over the channels, with writes
+        Keys: asked (`memory_bytes`), padding (to full bursts), merged (writes to a queued burst), forwarded (reads
+        served from a queued write), moved (asked + padding - merged - forwarded; sum over channels, including writes
         still queued at the end). The sums of replayed runs agree up to rounding.
         """
         parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED_COUNTS}

@@ -78,8 +78,8 @@ class Result(MeasuredResult):
         """Explains the time of an operation: lower bound, delays above the bound, tiles, alternatives.
 
         Args:
-            name: a kernel (a row of any table), a graph operation (one or several kernels, or part of one), one of
-                an operation by "[number]", a pattern with "*" for layer numbers, or a common prefix.
+            name: a kernel (a row of any table), a graph operation (several kernels, or part of one), one of its kernels
+                by "[number]", a pattern with "*" for layer numbers, or a common prefix.
             intervals: whether to simulate again if the result has no timeline, which the causes of waits need.
 
         Returns:

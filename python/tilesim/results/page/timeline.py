@@ -46,7 +46,7 @@ def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int,
 
 
 def bandwidth(data: dict[str, Any], most: int = _STEPS) -> tuple[float, list[float], float] | None:
-    """Returns (step in seconds, bytes per second of all memory channels per step, peak); None without traffic."""
+    """Returns the memory bandwidth over time, summed over all channels; None without traffic."""
     memory = data.get("memory")
     if not memory or not any(memory["channel_bytes"]):
         return None
