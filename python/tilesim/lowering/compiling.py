@@ -96,7 +96,7 @@ def compile(
         cores: number of cores that share each kernel, by rows, columns, batches or other loops. By default all; with
             lowering "best" half, a quarter, an eighth ... if a program of at most 500,000 tile operations on all cores
             together simulates faster.
-        contexts: contexts of a core that share each kernel unless the mapping gives another number ("contexts" of a
+        contexts: number of contexts per core that share each kernel unless the mapping states another ("contexts" of a
             nest): one loads while another computes, each with its share of the core's memories. At most
             `core.contexts`; by default the mapping's.
         capacity: tensors that exceed the machine's `memory.capacity` appear in the result's approximations
@@ -112,7 +112,7 @@ def compile(
             tensors, with zero communication time, which the result notes.
         zero_tiles: "skip" neither loads nor multiplies all-zero tiles of 128 by 128 of a weight, if the estimate
             is faster; the program's notes name the products. Zero times NaN or infinity is then zero, so an
-            exact product (attribute precision) is not changed unless its other operand is a weight without these.
+            exact product (attribute precision) skips tiles only if its other operand is a weight without these values.
             "test": also tiles of activations that enter or leave relu, maximum, select, clamp or multiply: a pass of
             the vector unit finds them, and mappings assume that half are zero. "off" skips no tiles.
 

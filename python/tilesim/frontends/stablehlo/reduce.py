@@ -174,7 +174,7 @@ def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def cumulative(scope: Scope, x: Tensor, s: dict[str, list[int]], combiner: str) -> Tensor | None:
-    """Builds a running combination if each window reaches from its element to one end of the axis, or returns None."""
+    """Builds a cumulative operation if windows extend from each element to one end of the axis, else returns None."""
     axes = [axis for axis, size in enumerate(s["window"]) if size > 1]
     if len(axes) != 1 or set(s["strides"]) | set(s["base"]) | set(s["window_dilation"]) != {1}:
         return None
