@@ -226,7 +226,7 @@ def _carried(table: str, batch: list[MeasuredRow], rest: list[MeasuredRow], hold
         near = [group for group, of in zip(groups, schemes, strict=True) if of == name]
         if near:
             found = _shared(table, near, own.constants)
-            if own.engine not in {group[0].text("engine") for group in near}:  # cast costs depend on the engine
+            if own.engine not in {group[0].text("engine") for group in near}:  # keeps cast costs of the engine
                 found.update({key: value for key, value in own.constants.items() if key.startswith("cast")})
             return Profile("carried", [replace(own, constants=found)])
     return Profile("specification", [own])

@@ -137,7 +137,7 @@ class CrossoverSummary(Tabled):
         """Tabulates the crossovers, one row per scheme.
 
         Returns:
-            Rows with scheme, possible, shapes that it helps, threshold in FLOPs per byte, best speed-up and the reason.
+            Rows with scheme, possible, number of helped shapes, threshold in FLOPs per byte, best speed-up and reason.
         """
         return Table(
             [

@@ -88,7 +88,7 @@ class Estimate(Result):
 
         Returns:
             Rows with kernel, kind (library, pointwise, reduction), operations (number), fused (their names if there are
-            several), launches, bytes, ms (including waits for the host) and bound. Empty without a compiler: the closed
+            several), launches, bytes, ms (including waits for the host) and bound. Empty without a compiler; the closed
             form prices single operations (see `terms`).
         """
         return Table(
@@ -219,7 +219,7 @@ def estimate(
         compiler: compiler of kernels for a GPU: "eager" (torch, one by one), "torch" (torch.compile), "xla", or
             "serving" (a serving engine of language models, also on TPUs: captured graphs with fused kernels, as in
             `ts.cluster.step`); `.kernels()` lists the kernels. By default "serving" for a model that reads tokens and
-            returns logits; else no framework: operations as kernel tables measure them, with elementwise ones fused
+            returns logits; else prices operations as kernel tables measure them, with elementwise operations fused
             into the preceding kernel.
 
     Returns:

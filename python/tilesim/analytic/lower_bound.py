@@ -132,7 +132,7 @@ class Roofline(Tabled):
 
     @property
     def seconds(self) -> float:
-        """The larger of the products' seconds at the highest rate of any dtype and the compulsory bytes' seconds."""
+        """Lower bound in seconds: products at the highest rate of any dtype, or the compulsory bytes if longer."""
         return max(self.compute_seconds, self.memory_seconds)
 
     @property

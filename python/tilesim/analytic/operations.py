@@ -67,7 +67,7 @@ class Costs:
         return self._model
 
     def complete(self, price: Callable[[_core.OperationModel], Any]) -> Any:
-        """Calls the core again until it has the models of all dtypes that it needs, and returns its result."""
+        """Calls `price` and adds the models that its result lacks, until none is missing; returns the result."""
         found = price(self.model)
         while found.missing:
             for form, dtype in found.missing:

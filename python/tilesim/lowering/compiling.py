@@ -113,7 +113,7 @@ def compile(
         zero_tiles: "skip" neither loads nor multiplies all-zero tiles of 128 by 128 of a weight, if the estimate
             is faster; the program's notes name the products. Zero times NaN or infinity is then zero, so an
             exact product (attribute precision) skips tiles only if its other operand is a weight without these values.
-            "test": also tiles of activations that enter or leave relu, maximum, select, clamp or multiply: a pass of
+            "test" also skips tiles of activations before and after relu, maximum, select, clamp or multiply: a pass of
             the vector unit finds them, and mappings assume that half are zero. "off" skips no tiles.
 
     Returns:

@@ -195,7 +195,7 @@ class _Pricer:
         return Cost(kernel.name, kind, total + more, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None)
 
     def _found(self, whole: float) -> float:
-        """Share of a tensor that stays in the shared cache until the next kernel reads it and writes its result."""
+        """Returns the share of a tensor that stays in the shared cache while the next kernel reads and writes."""
         full = 2 * whole / (self.shared * self.cache["cache_fill"])
         return 1 / (1 + math.exp(min(500.0, (full - 1) / self.cache["cache_edge"])))
 

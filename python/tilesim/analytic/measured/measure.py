@@ -55,7 +55,7 @@ SHAPES = [
 
 
 def _time(call: Callable[[], Any], budget: float, clock: Callable[[], float]) -> tuple[float, float]:
-    """Lower quartile of the seconds of call batches (disturbances only add time), and the spread of the quartiles."""
+    """Returns the lower quartile of the seconds per call (disturbances only add time) and the quartile spread."""
     call()
     begin = clock()
     call()
@@ -194,7 +194,7 @@ Products = tuple[int, Callable[[int, int, int], list[Callable[[], Any]]]]
 
 
 def _cuda_kinds(torch: Any) -> dict[str, Products]:
-    """Per scheme: the multiple that n and k must be, and six products of a shape with separate weights."""
+    """Returns, by scheme, the divisor of n and k, and a function that makes six products with separate weights."""
 
     def plain(dtype: Any) -> Callable[[int, int, int], list[Callable[[], Any]]]:
         def make(m: int, n: int, k: int) -> list[Callable[[], Any]]:
