@@ -38,7 +38,7 @@ def algorithm(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, A
         A value for `algorithm` of `collective`.
 
     Raises:
-        UserError: if a contribution is counted twice, a missing chunk is sent, or a part never arrives.
+        UserError: if the algorithm counts a contribution twice, sends a chunk that has not arrived, or omits a part.
     """
     if isinstance(source, Mapping) and "slots" in source:
         return dict(source)

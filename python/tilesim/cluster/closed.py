@@ -62,10 +62,10 @@ class StepTimes:
 class Detail:
     """Details of a step.
 
-    `layers`: passes of a layer by name. Seconds: `slowest` stage per micro-batch, `whole`: all stages in sequence,
-    `through`: the pipeline, `head`: extra time of the slowest stage by head and embedding, `waits`: by slow devices,
+    `layers`: passes of a layer by name. Seconds: `slowest`: slowest stage per micro-batch, `whole`: sum of all stages,
+    `through`: pipeline, `head`: extra time of the slowest stage for head and embedding, `waits`: due to slow devices,
     `first`: additional exposed gather of the first layer. `sent`: traffic of a stage per pass of a chunk (`sends` per
-    micro-batch); `last`: after the last pass, with exposed seconds; `tables`: of sharded tables over all micro-batches,
+    micro-batch); `last`: traffic after the last pass, with exposed seconds; `tables`: traffic of sharded tables in all
     micro-batches, with their slow-down.
     """
 
@@ -99,7 +99,7 @@ def _by_order(
 
 
 def stage_seconds(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
-    """Seconds of a micro-batch on the fullest and on the slowest stage, which may have the head or longer sends."""
+    """Returns a micro-batch's seconds on the fullest stage, and on the slowest one (with head or longer sends)."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
     last = c.both_layers(c.pipeline - 1)[0] * layer + fixed + ends + counted.last

@@ -51,8 +51,8 @@ FINITE = {
 class Dimension:
     """One dimension of a network: equal links between devices that differ only in this coordinate.
 
-    Rates are bytes per second and direction, of a link or of a device's port; `latency_seconds` is a link's, or from
-    device to device through a switch; `rails`: ports of a node that its devices share (0: one port per device);
+    Rates are bytes per second and direction of a link or of a device's port; `latency_seconds`: over a link, or from
+    device to device through a switch; `rails`: number of ports that a node's devices share (0: one port per device);
     `reduces`: whether its switches reduce data (NVLS, SHARP).
     """
 

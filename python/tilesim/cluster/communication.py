@@ -31,9 +31,9 @@ class CollectiveResult:
     """One collective: its completion time and traffic.
 
     `bytes` is the larger of a device's input and output; `bytes_in`, `bytes_out` and `wire_bytes` are per device.
-    `model` is the network model: closed, chunks, flows, library; without a closed formula, chunks. `exact`: no link is
+    `model` is the network model: closed, chunks, flows, library (chunks if no formula exists). `exact`: no link is
     shared and the closed form equals chunks; otherwise `messages` were simulated as in chunks, or the time is an
-    estimate (0 messages). `classes`: simulated devices per group. `pieces`: requested, or chosen by auto for levels; 0:
+    estimate (0 messages). `classes`: simulated devices per group. `pieces`: given, or chosen by auto for levels; 0:
     the algorithm's default.
     """
 
@@ -118,7 +118,7 @@ def collective(
         symmetry: whether to simulate one device per class of equal devices, which gives the same picoseconds.
         root: position of the broadcasting device.
         pairs: (source, target) positions of permute_devices; default: to the next position.
-        rings: directed rings of `ring`; default: both directions on bidirectional links; for a group in several nodes
+        rings: number of directed rings; default: both directions on bidirectional links; for a group in several nodes
             the smallest number of members in a node, so that each ring enters a node at another member.
         pieces: pipelined parts of a tree, a broadcast, or the levels of `hierarchical` and `torus`; default: by bytes
             and latency, but 1 for levels (1 to 64 with auto).
@@ -220,7 +220,7 @@ def collectives(
         devices: devices of requests without devices.
         dtype: element type.
         algorithm: algorithm of requests without an algorithm.
-        network_model: flows, or chunks (first ready first); closed estimates each separately.
+        network_model: flows, or chunks (messages in order of readiness); closed estimates each separately.
         symmetry: whether to simulate one device per class of equal devices if all requests allow it.
 
     Returns:

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 class AxisGroup:
     """Placement of an axis: number of members, most members in one node, concurrent groups per node, device stride.
 
-    `fewest`: fewest members in a node of a group that spans nodes; default: `inner`. Traffic out of that node uses the
+    `fewest`: fewest members in any node of a group over several nodes; default: `inner`. Its outgoing traffic uses the
     adapters of these devices, to which `beside` refers.
     """
 
@@ -39,7 +39,7 @@ class AxisGroup:
 
 
 def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
-    """The group of an axis (tensor innermost, then context, data, pipeline); the slowest one if nodes cut only some."""
+    """Returns an axis's group (order: tensor innermost, context, data, pipeline); the slowest one if they differ."""
     one = np.ones(len(c))
     size, stride = {
         "tensor": (c.tensor, one),

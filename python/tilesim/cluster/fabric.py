@@ -34,7 +34,7 @@ __all__ = [
 class Fabric:
     """Devices, nodes and links.
 
-    `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
+    `link`: bytes per second and direction of one device inside its node; `node_link`: of a full node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
     second and direction of one device to its host's memory, 0 if unknown. `slow`: devices with a share of their compute
     rate. `ports`: adapters of a node, 0 for one per device. `built`: the network, unless it is two levels of switches.
@@ -172,7 +172,7 @@ def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float =
 
 
 def _nested_fabric(cluster: Any, devices: int | None) -> Fabric:
-    """The fabric of a Cluster: the inner dimension is the node, outer ones join nodes; other networks stay as built."""
+    """Returns a Cluster's fabric: the inner dimension forms nodes, outer ones join nodes; else sets `built`."""
     if isinstance(cluster, Cluster) and cluster.device is None:
         raise user_error("the cluster has no device", place="cluster", value=shown(cluster),
                          allowed="ts.Cluster(device=...), or a shipped cluster")  # fmt: skip

@@ -30,7 +30,7 @@ class DeviceGroup:
     at: int = 0  # index of the first device within its class
     sequence: dict[_Group, list[int]] = field(default_factory=dict)  # group -> node indices of its collectives
     cost: dict[int, int] = field(default_factory=dict)  # node index -> picoseconds
-    partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
+    partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # node index -> unit and node index of the peer
     use: dict[int, Use] = field(default_factory=dict)  # node index -> use of links
     within: dict[int, tuple[int, int]] = field(default_factory=dict)  # node index -> NETWORK and INSIDE
 

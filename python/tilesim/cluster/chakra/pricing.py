@@ -106,7 +106,7 @@ def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:
 
 
 def learn(trace: Trace, price: Communication) -> None:
-    """Passes other data of a trace's nodes to a price: dtypes, the messages of a permute, and times simulated inside a
+    """Passes more data of a trace's nodes to a price: dtypes, the messages of a permute, and times simulated inside a
     device.
     """
     permutes: dict[tuple[int, int], set[tuple[int, int]]] = {}

@@ -19,7 +19,7 @@ __all__ = ["from_chakra"]
 def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trace:
     """Reads Chakra execution traces: `NAME.<device>.et` and `comm_group.json` of a folder.
 
-    Computes keep their recorded times (`duration_ps`, else `duration_micros`). `to_chakra` writes unknown attributes
+    Compute nodes have recorded times (`duration_ps`, else `duration_micros`). `to_chakra` writes unknown attributes
     unchanged. Devices with equal files form one class.
 
     Args:
@@ -31,7 +31,7 @@ def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trac
         the group, with a note.
 
     Raises:
-        UserError: for files that are missing, truncated or of another format, unknown types and operations, and nodes
+        UserError: for files that are missing, truncated or of another format, unknown types or operations, and nodes
             that wait for missing nodes; the message has the file and the node.
     """
     root = path_text(folder)

@@ -103,7 +103,7 @@ class Replay(Tabled):
         """Builds trace events.
 
         Returns:
-            A process per class of devices, a track per stream; times in microseconds. `slowed_us` among the arguments
+            A process per class of devices, a track per stream; times in microseconds. Argument `slowed_us` of a slice
             is its delay by concurrent nodes.
         """
         events: list[dict[str, Any]] = []

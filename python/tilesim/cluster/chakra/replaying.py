@@ -42,7 +42,7 @@ def replay(
     A device has one compute stream, one memory stream, and the trace's communication streams (a step has one per
     dimension), else one per kind of groups and one for sends. A node begins when its dependencies have ended
     and its stream is free, in program order. Collectives of a group run in program order and begin when all its devices
-    are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) need more than the
+    are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) exceed the
     recorded times.
 
     Args:

@@ -51,7 +51,7 @@ def _ordered(trace: Trace, part: TraceClass) -> TraceClass:
 
 @dataclass(slots=True)
 class ExecutedNodes:
-    """Nodes that a class of devices ran: (stream, place of the node, begin, end) in picoseconds; by place, the delay by
+    """Nodes that a class of devices ran: (stream, node index, begin, end) in picoseconds; by node index, the delay by
     concurrent nodes."""
 
     intervals: list[tuple[str, int, int, int]] = field(default_factory=list)

@@ -154,7 +154,7 @@ class Sharing:
         return sums
 
     def demands(self, colours: _Whole) -> list[dict[int, float]]:
-        """Use of links by all loads of a colour; equal links are one, and the busiest stands for links without another
+        """Returns each colour's use of links; merges equal links, and keeps the busiest of the links without another
         colour.
         """
         owner, link, seconds, _ = self.entries

@@ -48,7 +48,7 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
 
     Each device has a file `NAME.<device>.et` of length-prefixed messages: GlobalMetadata, then the Nodes. The file
     `comm_group.json` maps a group's number to its devices. `comm_size` is a device's input: the shard of a gather, the
-    whole of a scatter. `duration_micros` is rounded; the attribute `duration_ps` is exact. Replaces a trace of the same
+    full tensor of a scatter. `duration_micros` is rounded, `duration_ps` is exact. Replaces a trace of the same
     NAME: deletes only files `NAME.<number>.et` of devices that the new trace lacks.
 
     Args:

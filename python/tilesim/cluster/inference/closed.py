@@ -1,6 +1,6 @@
 """Computes prefill and decode steps of many plans in closed form.
 
-Prefill: all tokens of each sequence at once. Decode: one token per sequence with a cache of `sequence` tokens; a
+Prefill processes all tokens of each sequence. Decode processes one token with a cache of `sequence` tokens; a
 context axis shards the cache, each device computes all tokens' products and attends to its shard, and the weighted
 outputs are reduced. Only a sequence's last token has logits.
 """

@@ -76,12 +76,12 @@ class AsBuilt:
     """Times communication by `ts.cluster.collective` for all groups of an axis at the same time. Links have the
     framework's shares of their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
-    Inside a node with a switch the closed form applies, with slow links as a lower bound. Between nodes on switches the
+    Inside a node with a switch, the closed form applies, with slow links as lower bound. Between nodes on switches, the
     time is the larger of the closed form, which models adapters, and the network's, which models trunks; on other
     networks it is at least the form's latencies. Sends that share a link get equal rates.
 
     The simulation omits dimensions that no group partially spans. One block represents all equal blocks with
-    separate links, and only adjacent groups that share links are simulated. So cost grows with a group, not with the
+    separate links, and only adjacent groups that share links are simulated. So the cost grows with a group, not the
     network. If more than 4,096 devices share links, the closed forms apply. Sends of more than 256 devices are
     interpolated between two sizes and simulated on the first 2,048 devices."""
 

@@ -124,7 +124,7 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
 
 
 def computed(attributes: Mapping[str, Any], system: AstraSystem) -> int | None:
-    """Picoseconds of a compute node by a system's roofline, or None if its recorded time counts."""
+    """Returns a compute node's picoseconds by a system's roofline; None if its recorded time counts."""
     if system.flops_per_second is None or system.bytes_per_second is None or "num_ops" not in attributes:
         return None
     ops, size = (_value(attributes.get(key, 0)) for key in ("num_ops", "tensor_size"))
