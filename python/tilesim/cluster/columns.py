@@ -194,7 +194,7 @@ class Columns:
         return np.select([self.ways > 1, self.copies > 1], [first, first | last], last)
 
     def tables(self, stage: Array | float) -> Array:
-        """Tables of a stage per model copy: embedding and head, or one table if both are tied on one device."""
+        """Returns a stage's tables per model copy: embedding and head, or one if both are tied on one device."""
         first, head = np.equal(stage, 0), self.has_head(stage)
         both = np.where(self.tied, 1.0, 2.0)
         return np.where(first & head & (self.copies == 1), both, np.where(first | head, 1.0, 0.0))

@@ -89,7 +89,7 @@ def _duplex(cluster: Cluster) -> bool:
 
 @lru_cache(4096)
 def _interleaved(cluster: Cluster, stride: int) -> range:
-    """First devices of the groups with this stride that share links with the first group: on a grid, those in its
+    """Returns first devices of groups with this stride that share links with the first group: on a grid, those in its
     row. Other devices have separate links unless they share ports."""
     if any(one.rails for one in cluster.dimensions):
         return range(stride)

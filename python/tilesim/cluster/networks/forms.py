@@ -17,7 +17,7 @@ _SPREAD = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, int, int]], bool] | None:
-    """Size, bytes per second and picoseconds of each ring of a torus that the group fills, and whether links are
+    """Returns size, bytes per second and picoseconds of each ring of a torus that the group fills; whether links are
     bidirectional; None for other networks."""
     if cluster.faults or cluster.graph is not None or list(group) != list(range(cluster.devices)):
         return None

@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 @dataclass(frozen=True)
 class Layout:
     """Arrays over chunks of stages (index chunk × stages + stage): the stage, the model part, whether it is the last
-    part, and the borders that its pass and its gradient cross. Border s is between stages s and s + 1; the last border
+    part, and the borders over which its pass and gradient send. Border s is between stages s and s + 1; the last border
     is between the last stage and the first."""
 
     stage: Integers
@@ -35,7 +35,7 @@ class Layout:
 
 @lru_cache(256)
 def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
-    """The places of a named schedule. A pass without a send (its next part is on the same stage, or it is the last
+    """Returns the layout of a schedule. A pass without a send (its next part is on the same stage, or it is the last
     part) counts as long as one that sends over the border from which it received.
     """
     placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))
@@ -90,8 +90,8 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
 
 @dataclass(frozen=True)
 class SendCounts:
-    """Sends of a micro-batch, one number per plan: `calls` of a stage; `out`: those that leave the node on the slowest
-    stage with most layers; seconds on that stage (`full`), on the slowest other stage (`thin`), on the `last` stage,
+    """Sends of a micro-batch, one number per plan. `calls`: per stage; `out`: those that leave the node on the slowest
+    stage with most layers. Seconds of sends on that stage (`full`), on the slowest other stage (`thin`), on the `last`,
     and on all stages in sequence (`whole`)."""
 
     calls: Array

@@ -74,7 +74,7 @@ class Pipeline(Tabled):
 
     @property
     def order(self) -> list[str]:
-        """Passes of each stage: F3 is micro-batch 3 forward, B its backward pass, I and W the parts of B; .1 is a
+        """Passes of each stage: F3 is micro-batch 3 forward, B its backward pass, I and W the parts of B; .1 names a
         chunk."""
         return [text(row) for row in self.passes]
 

@@ -171,7 +171,7 @@ def through(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[i
 
 
 def at_least(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Least seconds of a schedule. A stage begins after a forward pass of the stages before it, and runs all its
+    """Returns a schedule's least seconds. A stage begins after a forward pass of the earlier stages, and runs all its
     passes; the busiest stage needs at least the mean.
     """
     p, m, table = c.pipeline, c.micro_batches, np.array(names)

@@ -26,7 +26,7 @@ _Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class _ShardedProduct:
-    """`side`: the sharded operand; `axis`: its axis; `summed`: the axis is contracted; `result`: the result's axis."""
+    """`side`: sharded operand; `axis`: its sharded axis; `summed`: whether it is contracted; `result`: result axis."""
 
     name: str
     side: int

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def signature(entry: Row) -> str:
-    """An operation's name in a table: "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"; elementwise ones by function."""
+    """Returns an operation's name in a table, such as "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"."""
 
     def text(values: list[Row | None]) -> str:
         return " ".join(f"{one['dtype']}[{','.join(map(str, one['shape']))}]" for one in values if one and one["name"])
