@@ -192,7 +192,7 @@ def communicates(graph: Graph) -> bool:
 
 
 def needs_partitioning(graph: Graph) -> bool:
-    """Whether a graph needs partitioning: it has shardings other than those at a partitioned border."""
+    """Whether a graph needs partitioning: it has shardings besides those of inputs and outputs of a partitioned one."""
     if not graph.shardings or mesh_devices(graph.core) == 1:
         return False
     if not communicates(graph):

@@ -138,7 +138,7 @@ def step(
         library: a communication library or its name ("plain": bytes over rates); default: for inference the cluster's
             library, else the framework's shares of link rates, which were compared with measured steps; for
             programs only the network. The heading names the choice.
-        symmetry: simulate equal devices once, with the same picoseconds; always true for the closed form.
+        symmetry: whether to simulate equal devices once (the same picoseconds); always true for closed forms.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; default: by plan and phase. Not for programs.
         check_memory: whether a step that exceeds a device's memory raises an error; if False, see `fits`.
         slow: factors on compute times by device number ({3: 1.1} is a straggler), in addition to the cluster's faults.
