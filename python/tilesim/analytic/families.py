@@ -107,7 +107,7 @@ class Entry:
     unit_flops_per_cycle: float = 0.0  # unit rate of the measured device; 0 if constants hold for the family
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
             A dict with operation, scheme and all nonempty fields.

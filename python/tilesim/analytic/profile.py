@@ -89,7 +89,7 @@ class Profile(Saved):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
             A dict for JSON.

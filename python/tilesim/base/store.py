@@ -160,7 +160,7 @@ class Store:
         """Looks up values.
 
         Args:
-            keys: from `key`.
+            keys: keys that `key` returned.
             fits: whether a value has the expected form; default: every value.
 
         Returns:
@@ -208,7 +208,7 @@ class Store:
         """All values whose key starts with a prefix.
 
         Args:
-            prefix: of keys, ASCII.
+            prefix: ASCII prefix of keys.
             fits: as for `get`.
 
         Returns:

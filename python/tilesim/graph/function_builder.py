@@ -48,7 +48,7 @@ class FunctionBuilder:
         """Starts another function of the same graph, to be run by `call`.
 
         Args:
-            name: of the function.
+            name: name of the function.
 
         Returns:
             Its builder.
@@ -133,8 +133,8 @@ class FunctionBuilder:
         """Makes a tensor the next output.
 
         Args:
-            tensor: of this builder.
-            name: of the output; the tensor's own by default.
+            tensor: a tensor of this builder.
+            name: name of the output; by default the tensor's name.
         """
         self.core.output(self._value(tensor), name)
 
@@ -194,11 +194,11 @@ class FunctionBuilder:
         """Adds an operation of any kind.
 
         Args:
-            kind: its name.
+            kind: name of the kind.
             operands: tensors; None where an optional one is absent.
-            name: of the operation; derived from the kind by default.
+            name: name of the operation; derived from the kind by default.
             results: how many to compute, for kinds with optional results.
-            attributes: of the kind.
+            attributes: attributes of the kind.
 
         Returns:
             The result, or a tuple of several.
@@ -220,7 +220,7 @@ class FunctionBuilder:
         Args:
             function: its builder, finished with outputs.
             operands: one tensor per input.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             The output, or a tuple of several.
@@ -237,9 +237,9 @@ class FunctionBuilder:
         """An elementwise function; operands broadcast as numpy's.
 
         Args:
-            function: as "relu", "add", "select".
-            operands: as many as the function takes.
-            name: of the operation.
+            function: name, such as "relu", "add" or "select".
+            operands: one tensor per argument of the function.
+            name: name of the operation.
 
         Returns:
             The result.
@@ -258,7 +258,7 @@ class FunctionBuilder:
             a: [..., m, k].
             b: [..., k, n].
             bias: broadcasts to the result.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             Tensor of shape [..., m, n].
@@ -272,9 +272,9 @@ class FunctionBuilder:
         """Tensors one after the other.
 
         Args:
-            tensors: of equal shape except along `axis`.
+            tensors: tensors of equal shape except along `axis`.
             axis: negative ones count from the end.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             The joined tensor.

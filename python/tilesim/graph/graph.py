@@ -130,7 +130,7 @@ class Graph:
         """Reads the result of `to_dict`.
 
         Args:
-            value: of schema "tilesim.graph", as a dict or as JSON text.
+            value: graph of schema "tilesim.graph", as a dict or as JSON text.
             directory: base of relative paths of weight files, which must lie in it or below it.
             weights_anywhere: whether they may lie elsewhere, as in `load`.
 
@@ -278,7 +278,7 @@ class Graph:
         """Operations of one function in order.
 
         Args:
-            function: its name; the entry function by default.
+            function: name of the function; the entry function by default.
 
         Returns:
             One dictionary per operation: name, kind, operands, results (name, dtype, shape), attributes, functions,
@@ -301,7 +301,7 @@ class Graph:
         """Elements of one weight.
 
         Args:
-            name: its name.
+            name: name of the weight.
 
         Returns:
             An array of the weight's shape and dtype.
@@ -315,7 +315,7 @@ class Graph:
         """Replaces the elements of one weight.
 
         Args:
-            name: its name.
+            name: name of the weight.
             value: array of the weight's shape and dtype.
 
         Raises:
@@ -457,7 +457,7 @@ class Graph:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the .tsim form, with weights."""
+        """Pickles the .tsim form, with weights."""
         core, changes, source = self._state
         rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known, self.setting,
                 self.module)  # fmt: skip

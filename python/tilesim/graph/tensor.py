@@ -170,7 +170,7 @@ class Tensor:
         """The values in another dtype.
 
         Args:
-            dtype: its name, as "bf16".
+            dtype: name, such as "bf16".
 
         Returns:
             The converted tensor, or this one when nothing changes.

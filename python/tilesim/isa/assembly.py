@@ -59,7 +59,7 @@ def disassemble(bits: int, address: int = 0, instructions: Iterable[Instruction]
 
     Args:
         bits: as in memory; the low 16 are a compressed instruction where bits 1 and 0 are not both set.
-        address: of the instruction.
+        address: address of the instruction.
         instructions: custom instructions from `define`, beside the table's.
 
     Returns:

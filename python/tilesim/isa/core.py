@@ -174,7 +174,7 @@ class Core:
 
     @staticmethod
     def names() -> list[str]:
-        """The shipped cores.
+        """Lists the shipped cores.
 
         Returns:
             Names, sorted.

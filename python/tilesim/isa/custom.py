@@ -269,9 +269,9 @@ def define(
             "my.pack rd, rs1, rs2". Vector operands are OP-V's fields; a "+" says that the old value is read.
         opcode: "custom-0" to "custom-3" (custom-0, and custom-3 with funct3 from 4 on, are kept free), another major
             opcode's name, or its number with the two low bits set.
-        funct3: of the code.
-        funct7: of a scalar instruction.
-        funct6: of a vector instruction, whose bit 25 is vm: an operand, or 1.
+        funct3: field of the code.
+        funct7: field of a scalar instruction.
+        funct6: field of a vector instruction, whose bit 25 is vm: an operand, or 1.
         semantics: gets the operands in the order of `text`, without what is only written: a vector operand as a numpy
             array of the active elements, x registers, numbers and f registers as Python numbers. It returns what is
             written: an array of the same shape and dtype, or a number; None where nothing is. NaN become canonical.

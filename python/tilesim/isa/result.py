@@ -181,7 +181,7 @@ class IsaResult(Tabled):
         return dict(self.data)
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Describes the result in one line."""
         if self.trap is not None:
             return f"<{trap_text(self.trap)}, after {self.instructions:,} instructions>"
         ended = f"exit {self.exit_status}" if self.value is None else f"value {self.value!r}"

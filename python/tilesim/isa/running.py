@@ -134,7 +134,7 @@ def run(
         vlen: bits of a vector register instead of the core's.
         max_instructions: ends the run after so many; no limit by default.
         root: directory whose files the program may open; no files by default.
-        seed: of the program's random bytes.
+        seed: seed of the program's random bytes.
         input: standard input.
         pass_through: standard streams are those of this process instead of bytes of the result.
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).

@@ -66,7 +66,7 @@ class Device(Saved):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped devices.
+        """Lists the shipped devices.
 
         Returns:
             Their names, sorted.
@@ -198,7 +198,7 @@ class Device(Saved):
         """Peak rate of simple arithmetic.
 
         Args:
-            dtype: of the elements.
+            dtype: data type of the elements.
 
         Returns:
             FLOPs per second; the f32 rate where the file lacks an entry.
@@ -211,7 +211,7 @@ class Device(Saved):
         return found.flops_per_second if found else max(r.flops_per_second for r in self.matrix.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Every setting.
+        """Tabulates every setting.
 
         Returns:
             The JSON form, which `load` reads back.
@@ -229,7 +229,7 @@ class Device(Saved):
         return data
 
     def replace(self, **changes: Any) -> Device:
-        """A copy with settings changed.
+        """Returns a copy with changed settings.
 
         Args:
             changes: fields of a device file.

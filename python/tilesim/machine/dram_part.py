@@ -26,7 +26,7 @@ class Part:
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped parts.
+        """Lists the shipped parts.
 
         Returns:
             Their names, sorted.
@@ -65,7 +65,7 @@ class Part:
 
     @property
     def description(self) -> str:
-        """One line."""
+        """Description in one line."""
         return self.core.description
 
     @property
@@ -94,7 +94,7 @@ class Part:
         return dict(self.core.sources)
 
     def replace(self, controller: Mapping[str, Any]) -> Part:
-        """A copy with another controller.
+        """Returns a copy with a changed controller.
 
         Args:
             controller: settings as in a part's file: read_queue, write_queue (entries), write_high_watermark,
@@ -119,7 +119,7 @@ class Part:
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the JSON form."""
+        """Pickles the JSON form."""
         return Part.load, (self.to_dict(),)
 
     def __repr__(self) -> str:

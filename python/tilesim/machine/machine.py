@@ -44,7 +44,7 @@ class Machine(Saved):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped presets.
+        """Lists the shipped presets.
 
         Returns:
             Their names, sorted.
@@ -140,7 +140,7 @@ class Machine(Saved):
 
     @property
     def description(self) -> str:
-        """One line."""
+        """Description in one line."""
         return self.core.description
 
     @property
@@ -173,7 +173,7 @@ class Machine(Saved):
         return dict(self.core.sources)
 
     def replace(self, changes: Mapping[str, Any]) -> Machine:
-        """A copy with settings changed.
+        """Returns a copy with changed settings.
 
         Args:
             changes: setting path ("core.array.count", or "core.arrays" for short) to value as in a file ("1 GHz", 2).
@@ -219,7 +219,7 @@ class Machine(Saved):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Every setting.
+        """Tabulates every setting.
 
         Returns:
             The resolved JSON form, which `load` reads back.
@@ -275,7 +275,7 @@ class Machine(Saved):
         return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
     def table(self) -> Table:
-        """Every setting.
+        """Tabulates every setting.
 
         Returns:
             Rows with setting, value (as in a file), from ("default", "file", "replaced"), source.
@@ -302,7 +302,7 @@ class Machine(Saved):
 
         Args:
             path: ends in ".toml" (comments) or ".json" (an object `notes`).
-            name: of the machine in the file; this machine's by default.
+            name: name of the machine in the file; by default this machine's name.
 
         Raises:
             UserError: for another ending, or where the file cannot be written.
@@ -317,7 +317,7 @@ class Machine(Saved):
             file.write(written(entries, text, self.label))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the JSON form."""
+        """Pickles the JSON form."""
         does = {function: one for function, one in _core.isa_functions(self.core).items() if one is not None}
         return _restored, (self.to_dict(), self.given, does)
 

@@ -68,7 +68,7 @@ class MappingTable(Mapping[str, Any]):
 
         Args:
             path: JSON: sizes at the top level, or the form that `save` writes.
-            order: of the sizes in keys; by default the file's, else "M_K_N".
+            order: order of the sizes in keys; by default the file's order, else "M_K_N".
 
         Returns:
             The table.
@@ -167,7 +167,7 @@ class MappingTable(Mapping[str, Any]):
         """Resolves the table for the kernels of a graph, and fills `hits`, `misses`, `illegal`.
 
         Args:
-            chosen: from `kernels` or `products`.
+            chosen: kernels that `kernels` or `products` returned.
 
         Returns:
             Operation name to a legal nest, for the kernels that the table knows.

@@ -51,7 +51,7 @@ def build(
         name: one of `names()`.
         batch: number of images or sequences.
         sequence: length in tokens, for networks that read text; the network's default otherwise.
-        dtype: of weights and activations; by default that of the published weights.
+        dtype: data type of weights and activations; by default the data type of the published weights.
         context: alias of sequence; in phase decode, the tokens that the last one attends to.
         phase: "prefill" or "decode", for networks that write text.
 

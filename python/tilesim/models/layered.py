@@ -174,7 +174,7 @@ class Layered(Saved):
         """Reads a workload from a file.
 
         Args:
-            path: of the JSON file.
+            path: path of the JSON file.
 
         Returns:
             The workload.

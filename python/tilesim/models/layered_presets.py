@@ -62,7 +62,7 @@ def layered(
         batch: sequences per step over all devices; by default the published batch, or 1 without training.
         context: tokens per sequence (decode: in the cache); by default the published length, or 2,048 without training.
         phase: "train", "prefill" or "decode"; by default that of the file, or "train".
-        dtype: of weights and activations; by default the published one.
+        dtype: data type of weights and activations; by default the published one.
 
     Returns:
         The workload; its `source` cites batch and sequence length, and is empty where you set them.

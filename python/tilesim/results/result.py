@@ -204,7 +204,7 @@ class Result(MeasuredResult):
         )
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Describes the result in one line."""
         return f"<{type(self).__name__} {self.summary()}>"
 
     def _repr_html_(self) -> str:

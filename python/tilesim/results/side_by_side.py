@@ -210,7 +210,7 @@ class SideBySide(ABC):
         return self.text()
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Describes the result in one line."""
         return f"<Comparison {self.headline()}>"
 
     def _repr_html_(self) -> str:

@@ -38,7 +38,7 @@ def accuracy(
         quantized: a program, executed with its machine's roundings, or a graph, run with the reference kernels.
         against: graph in f32.
         inputs: of the quantized graph, as for `ts.execute`; the other graph gets them in its dtypes.
-        seed: of random inputs.
+        seed: seed of random inputs.
         machine: for a graph, the machine whose roundings of products apply; default: exact.
 
     Returns:

@@ -136,9 +136,9 @@ def execute(
         program: the program; one of several devices (`Spmd`) runs on all of them with the reference kernels on global
             tensors, and takes only `inputs` and `seed`.
         inputs: dict by name or sequence of arrays; default: random.
-        seed: of random inputs, and of the order "random".
+        seed: seed of random inputs, and of the order "random".
         numerics: "machine" rounds operands of products as the machine does; "exact" does not round them.
-        find_races: also report uses without an ordering wait, commit or release.
+        find_races: whether to report uses without an ordering wait, commit or release.
         order: "text"; "early_loads" (earliest loads, latest consumers); "random" (a legal order). Without races all
             give the same bits.
         poison: tensors share storage as in `Program.memory_plan`, filled with NaN or large integers before the first
@@ -190,7 +190,7 @@ def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: Machi
     Args:
         graph: a workload.
         inputs: dict by name or sequence of arrays; default: random.
-        seed: of random inputs.
+        seed: seed of random inputs.
         machine: whose numerics to use; default: exact (accumulate in f32 or wider).
 
     Returns:
@@ -282,9 +282,9 @@ def verify(
     Args:
         program: a compiled program.
         inputs: as for `execute`; extreme values test patterns at the ends of their ranges.
-        seed: of random inputs.
+        seed: seed of random inputs.
         against: "reference", or "source" (also the imported graph).
-        exact: also run on values whose products and sums are exact.
+        exact: whether to run also on values whose products and sums are exact.
         level: as for `execute`.
 
     Returns:

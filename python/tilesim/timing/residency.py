@@ -90,7 +90,7 @@ def residency(
 
     Args:
         program: a compiled program.
-        machine: with a cache; default: the program's machine.
+        machine: a machine with a cache; default: the program's machine.
         tensors: as for `simulate`.
 
     Returns:

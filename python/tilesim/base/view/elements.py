@@ -66,7 +66,7 @@ class Element(Protocol):
     """One element of a section."""
 
     def html(self, live: bool = False) -> str:
-        """Its HTML."""
+        """Returns the HTML of the element."""
         ...
 
     def data(self) -> dict[str, Any] | None:

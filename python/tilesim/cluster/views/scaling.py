@@ -43,7 +43,7 @@ class Scaling(Table):
         self.results, self.title, self.grows = results, title, grows
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
             schema, version, title, rows.
