@@ -1,4 +1,4 @@
-"""Pauses the cycle collector, and delivers a Ctrl-C that its callbacks would swallow."""
+"""Pauses Python's cycle collector, and delivers a Ctrl-C that its callbacks would discard."""
 
 from __future__ import annotations
 

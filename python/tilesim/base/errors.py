@@ -94,7 +94,7 @@ _LISTS = {"machine": "machine list", "device": "device list", "model": "model li
 
 
 def _few(what: str, value: str, allowed: str) -> str:
-    """Shortens many allowed names to the nearest ones, and the command that lists all."""
+    """Shortens a long list of allowed names to the nearest names and the command that lists all."""
     names = list(dict.fromkeys(allowed.split(", ")))
     last = [names.pop()] if " " in names[-1].replace(" unit", "") else []  # "a .json file" after the names
     command = next(

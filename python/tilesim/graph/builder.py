@@ -77,7 +77,7 @@ class GraphBuilder(FunctionBuilder):
         groups: int = 1,
         name: str = "",
     ) -> Tensor:
-        """Cross-correlation over the two last axes.
+        """Adds a 2-D convolution (cross-correlation) over the last two axes.
 
         Args:
             x: [N, C, H, W].
@@ -125,7 +125,7 @@ class GraphBuilder(FunctionBuilder):
         combiner: str = "maximum",
         name: str = "",
     ) -> Tensor:
-        """Combines windows over the two last axes.
+        """Adds 2-D pooling over the last two axes.
 
         Args:
             x: [N, C, H, W].
@@ -162,7 +162,7 @@ class GraphBuilder(FunctionBuilder):
         epsilon: float = 1e-5,
         name: str = "",
     ) -> Tensor:
-        """Layer normalization over the last axis.
+        """Adds a layer normalization over the last axis.
 
         Args:
             x: [..., n].
@@ -196,7 +196,7 @@ class GraphBuilder(FunctionBuilder):
         name: str = "",
         **more: Any,
     ) -> Any:
-        """Scaled dot-product attention.
+        """Adds scaled dot-product attention.
 
         Args:
             q: [B, H, S, D].
@@ -226,7 +226,7 @@ class GraphBuilder(FunctionBuilder):
         return self.op("attention", *operands, name=name, results=2 if lse else 1, causal=causal, **more)
 
     def broadcast(self, x: Tensor, shape: Sequence[int], name: str = "") -> Tensor:
-        """Repeats x to a shape, as numpy's broadcast_to.
+        """Broadcasts x to a shape, like numpy's broadcast_to.
 
         Args:
             x: its axes align with the last ones of `shape`.

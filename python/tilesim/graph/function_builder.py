@@ -40,7 +40,7 @@ class FunctionBuilder:
         self.core = _core.Builder(self.graph.core, self.function_name)
 
     def __repr__(self) -> str:
-        """Names of the graph and the function."""
+        """Name of the graph and of the function."""
         where = "" if self.function_name == "main" else f", function {self.function_name}"
         return f"<{type(self).__name__} of {self.graph.name}{where}>"
 
@@ -56,7 +56,7 @@ class FunctionBuilder:
         return type(self)(name, parent=self, dtype=self.dtype)
 
     def input(self, name: str, shape: Sequence[int], dtype: str | None = None) -> Tensor:
-        """A new input.
+        """Adds an input.
 
         Args:
             name: unique in the function.
@@ -83,7 +83,7 @@ class FunctionBuilder:
         seed: int = 0,
         trainable: bool = True,
     ) -> Tensor:
-        """A weight: the given array, or random numbers.
+        """Adds a weight with given or random elements.
 
         Args:
             name: unique in the graph; equal names share the weight.
@@ -118,7 +118,7 @@ class FunctionBuilder:
         return Tensor(self, value)
 
     def scalar(self, value: float, dtype: str | None = None) -> Tensor:
-        """A constant without axes.
+        """Adds a scalar constant.
 
         Args:
             value: the number.
@@ -130,7 +130,7 @@ class FunctionBuilder:
         return Tensor(self, self.core.scalar(_number(value), self._dtype(dtype)))
 
     def output(self, tensor: Tensor, name: str = "") -> None:
-        """Makes a tensor the next output.
+        """Declares a tensor as next output.
 
         Args:
             tensor: a tensor of this builder.
@@ -215,7 +215,7 @@ class FunctionBuilder:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def call(self, function: FunctionBuilder, *operands: Tensor, name: str = "") -> Any:
-        """Runs another function of the graph.
+        """Adds a call of another function of the graph.
 
         Args:
             function: its builder, finished with outputs.
@@ -234,7 +234,7 @@ class FunctionBuilder:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def apply(self, function: str, *operands: Tensor, name: str = "") -> Tensor:
-        """An elementwise function; operands broadcast as numpy's.
+        """Adds an elementwise function; operands broadcast like numpy's.
 
         Args:
             function: name, such as "relu", "add" or "select".
@@ -252,7 +252,7 @@ class FunctionBuilder:
         return Tensor(self, self.core.elementwise(function, [self._value(x) for x in operands], name or self.stem))
 
     def matmul(self, a: Tensor, b: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
-        """numpy's matmul, plus bias.
+        """Adds a matrix product like numpy's matmul, plus bias.
 
         Args:
             a: [..., m, k].
@@ -269,7 +269,7 @@ class FunctionBuilder:
         return Tensor(self, self.core.matmul(self._value(a), self._value(b), self._value(bias), name or self.stem))
 
     def concat(self, tensors: Sequence[Tensor], axis: int = 0, name: str = "") -> Tensor:
-        """Tensors one after the other.
+        """Concatenates tensors along an axis.
 
         Args:
             tensors: tensors of equal shape except along `axis`.

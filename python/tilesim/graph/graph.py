@@ -1,4 +1,4 @@
-"""The class `Graph`: files, contents, costs, passes."""
+"""Defines the class `Graph`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Graph:
 
     @property
     def source(self) -> Graph | None:
-        """The graph before pattern recognition: itself where no pass changed it, None where it is unknown (files of
+        """The graph before pattern recognition: itself if no pass changed it, None if unknown (files of
         compiled programs keep only the result of passes). Do not change it."""
         return (self._state.source or self) if self.source_known else None
 
@@ -144,7 +144,7 @@ class Graph:
         return cls(_core.Graph.from_json(text, path_text(directory), weights_anywhere))
 
     def to_dict(self) -> dict[str, Any]:
-        """Functions, tensors and operations.
+        """Converts functions, tensors and operations to JSON values.
 
         Returns:
             A dict for JSON, schema "tilesim.graph".
@@ -157,7 +157,7 @@ class Graph:
         return picture(self)
 
     def copy(self) -> Graph:
-        """An independent copy.
+        """Returns an independent copy.
 
         Returns:
             A graph that changes independently.
@@ -250,7 +250,7 @@ class Graph:
 
     @property
     def functions(self) -> list[str]:
-        """Names of all functions; operations of kind call name the one they run."""
+        """Names of all functions, which operations of kind call refer to."""
         return list(self.core.functions)
 
     @property
@@ -259,7 +259,7 @@ class Graph:
         return int(self.core.parameter_count())
 
     def flops(self) -> dict[str, float]:
-        """Arithmetic operations by unit.
+        """Counts arithmetic operations by unit.
 
         Returns:
             Number of operations per unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.
@@ -267,7 +267,7 @@ class Graph:
         return dict(self.core.flops())
 
     def compulsory_bytes(self) -> int:
-        """Bytes that every schedule must move.
+        """Counts the bytes that every schedule must move.
 
         Returns:
             Bytes of inputs, weights and outputs that cross the chip's border at least once.
@@ -275,7 +275,7 @@ class Graph:
         return int(self.core.compulsory_bytes())
 
     def operations(self, function: str = "") -> list[dict[str, Any]]:
-        """Operations of one function in order.
+        """Lists the operations of one function in order.
 
         Args:
             function: name of the function; the entry function by default.
@@ -298,7 +298,7 @@ class Graph:
         return dict(self.core.weights())
 
     def weight(self, name: str) -> NDArray[Any]:
-        """Elements of one weight.
+        """Returns the elements of one weight.
 
         Args:
             name: name of the weight.

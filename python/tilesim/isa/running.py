@@ -142,7 +142,7 @@ def run(
             symbol `tohost` ends it.
         timed: times the core's pipeline: `cycles`, `stalls`, `functions`, `roofline`.
         pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`: at most 1,000,000.
-        timeline: of a timed run, whether intervals are kept for `timeline`.
+        timeline: whether a timed run records intervals for `timeline`.
         max_memory: bytes that the program may use, or text as "8 GiB". Heap and mappings beyond it fail with
             ENOMEM as on Linux; any other page beyond it traps, and so does output in the result.
 

@@ -35,7 +35,7 @@ class Part:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Part) -> Part:
-        """A part from a shipped name, a file, or a dict.
+        """Loads a part by shipped name, or from a file or dict.
 
         Args:
             source: name, path of a `.json` file, or the file's content as a dict.
@@ -110,7 +110,7 @@ class Part:
         return Part(self.core.with_controller(json.dumps(dict(controller))))
 
     def to_dict(self) -> dict[str, Any]:
-        """The resolved part.
+        """Converts the resolved part to a dict.
 
         Returns:
             The JSON form, which `load` reads back; every time is a number of cycles.

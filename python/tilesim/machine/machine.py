@@ -1,4 +1,4 @@
-"""Machines: chips as data."""
+"""Machines: descriptions of chips."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Machine(Saved):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Machine) -> Machine:
-        """A machine from a preset's name, a file, or a dict.
+        """Loads a machine by preset name, or from a file or dict.
 
         Args:
             source: preset name, path of a `.json` or `.toml` file, of a configuration of SCALE-Sim (`.cfg`) or an
@@ -150,7 +150,7 @@ class Machine(Saved):
 
     @property
     def sorts(self) -> dict[str, list[int]]:
-        """Types of cores with the numbers of their cores; empty where all cores are alike."""
+        """Core types with their numbers of cores; empty if all cores are equal."""
         return dict(self.core.sorts)
 
     def only(self, sort: str) -> Machine:
@@ -219,7 +219,7 @@ class Machine(Saved):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Tabulates every setting.
+        """Converts all settings to a dict.
 
         Returns:
             The resolved JSON form, which `load` reads back.
@@ -249,7 +249,7 @@ class Machine(Saved):
         return self._parsed().get(part) is not None
 
     def get(self, path: str) -> Any:
-        """One setting.
+        """Returns the value of a setting.
 
         Args:
             path: "core.array.count"; of one type of cores "cores.little.core.array.count".
@@ -283,7 +283,7 @@ class Machine(Saved):
         return rows(self.to_dict(), self.given)
 
     def diff(self, other: MachineLike) -> Table:
-        """The settings in which this machine and another one differ.
+        """Tabulates the settings in which this machine and another one differ.
 
         Args:
             other: preset name, file, dict or Machine.
@@ -339,7 +339,7 @@ MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def _by_end(name: str) -> str:
-    """The setting whose path ends in a name, in the memory section if several do; "" if none does."""
+    """Returns the setting whose path ends in a name (if several, that of the memory section); "" without one."""
     found = [path for path in all_settings() if path.rpartition(".")[2] == name]
     return next((path for path in found if path.startswith("memory.")), found[0] if found else "")
 

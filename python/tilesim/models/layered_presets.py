@@ -43,7 +43,7 @@ _CONTEXT = 2048  # default number of tokens of a prompt or cache, as for the net
 
 
 def layered_names() -> list[str]:
-    """Names of the layered workloads."""
+    """Returns the names of the layered workloads."""
     return list(_PRESETS)
 
 
@@ -55,7 +55,7 @@ def layered(
     phase: str | None = None,
     dtype: str | None = None,
 ) -> Layered:
-    """A layered workload by name or from a file, for plans over many devices (`ts.cluster.step`).
+    """Loads a layered workload by name or from a file, for plans over many devices (`ts.cluster.step`).
 
     Args:
         source: "gpt3-175b", "llama-3-70b", ... (`layered_names`), or the path of a JSON file.

@@ -168,7 +168,7 @@ class TileLatencies:
                 self._store.put({key: {**row, "check": _check(key, row)} for key, row in keyed.items()})
 
     def opened(self, machine: MachineLike) -> _core.LatencyBook:
-        """The latencies for a machine, for the engine.
+        """Returns the latencies of a machine for the engine.
 
         Args:
             machine: the machine that has the units.
@@ -189,7 +189,7 @@ class TileLatencies:
             book: a book that `opened` returned.
 
         Returns:
-            Hits and misses (numbers of lookups) here and in the engine's own table.
+            Numbers of hits and misses in this store and in the engine's table.
         """
         counts = {name: getattr(book, name) for name in ("hits", "misses", "memory_hits", "memory_misses")}
         with self._lock:
@@ -204,7 +204,7 @@ class TileLatencies:
         return {"source": self.source, **counts, "added": len(fresh)}
 
     def books(self, machine: MachineLike) -> dict[str, _core.LatencyBook]:
-        """The latencies for a simulation.
+        """Returns the latencies for a simulation.
 
         Args:
             machine: the machine that has the units.
@@ -238,7 +238,7 @@ class TileLatencies:
         return {"source": self.source, **{key: sum(count[key] for count in counts) for key in keys}}
 
     def table(self, machine: MachineLike) -> Table:
-        """All latencies of a machine.
+        """Tabulates all latencies of a machine.
 
         Args:
             machine: the machine that has the units.
@@ -287,7 +287,7 @@ class TileLatencies:
 
         Args:
             machine: the machine that has the units.
-            computes: texts, as from another store's `table`.
+            computes: texts of tile operations, such as those in another store's `table`.
 
         Returns:
             Number of covered operations.

@@ -58,7 +58,7 @@ class Levels(Tabled):
         return len(set(self.cycles.values())) == 1
 
     def table(self) -> Table:
-        """The distinct tile operations.
+        """Tabulates the distinct tile operations.
 
         Returns:
             Rows of `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit

@@ -56,12 +56,12 @@ logger = logging.getLogger("tilesim")
 
 LIMIT = 4_000_000  # programs with more tile operations, on all cores together, replay steady loops
 WARNED_FROM = 40_000_000  # programs with more tile operations log a warning
-UNBOUNDED = 9 * 10**18  # number of tile operations of a program whose loops end by data
+UNBOUNDED = 9 * 10**18  # number of tile operations of a program with data-dependent loops
 RATE = 5_000_000  # cautious estimate of simulated tile operations per second
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
-    """The machine with the requested network between cores."""
+    """Returns the machine with the requested network between cores."""
     target = Machine.load(machine)
     return target if network is None else target.replace({"network.kind": network})
 
@@ -125,9 +125,9 @@ def simulate(
             the region of the core that touches it first) or a region's number; default: memory.placement.
         latencies: tile latencies, used before the closed forms; `result.data["tile_latencies"]` counts hits. A
             store of source "instruction" simulates missing kernels, as level "instruction" does.
-        resident: names of the program's tensors to keep in the machine's cache (settings memory.cache.*), others
+        resident: names of the program's tensors that use the machine's cache (settings memory.cache.*); others
             bypass it; "auto": as `ts.mapping.residency` proposes. Default: a hardware-managed cache keeps recent data,
-            a software-managed one stays empty.
+            and a software-managed cache stays empty.
         level: "tile": closed forms; "instruction": kernels on the machine's core, once per distinct operation, cached
             in `latencies` (of source "instruction"; default: in memory for this process); "live": concurrent kernels in
             the engine, which share a core's pipes and scratchpad ports. Operations without a kernel keep their closed
@@ -440,7 +440,7 @@ def run(
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
-    """Maps names to inputs if timing reads them; always checks shapes."""
+    """Returns, by name, the inputs on which timing depends; checks the shapes of all inputs."""
     data: dict[str, Any] = {}
     for row, array in zip(graph.core.inputs, inputs_of(graph, args, 0), strict=True):
         shape = list(getattr(array, "shape", ()))
