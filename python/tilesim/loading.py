@@ -28,7 +28,7 @@ ENDINGS = (".json", ".tsim", ".onnx", *MLIR, *UNTYPED)
 WEIGHTS = (".pt", ".pth", ".safetensors", ".npz", ".bin", ".gguf")
 CONFIGURATION = 1 << 20  # largest config.json in bytes
 PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
-#: schema of a file that is no workload -> hint which command opens it
+#: schema of a file other than a workload -> hint which command opens it
 _ELSEWHERE = {
     "tilesim.result": "Open a result with tilesim open or ts.Result.load",
     "tilesim.machine": "Give a machine as machine=, --machine",

@@ -22,7 +22,7 @@ _enabled = False
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Turns the cycle collector off while a call creates many objects that stay.
+    """Turns the cycle collector off while a call creates many long-lived objects.
 
     Calls may nest, also in several threads; the last to leave restores the collector. After Ctrl-C all objects move
     to the oldest generation, so that no full collection delays the exit.

@@ -196,7 +196,7 @@ _ALIKE = str.maketrans("oil", "011")  # letters that resemble digits
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """The shortest candidate that begins with `word`, else the closest; "" when none is close.
+    """Returns the shortest candidate that begins with `word`, else the most similar; "" if none is similar.
 
     The core orders its suggestions the same way. Case, and "-" against "_", do not count.
     """

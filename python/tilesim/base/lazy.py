@@ -1,4 +1,4 @@
-"""Imports the names of a package on first use, which keeps `import tilesim` quick.
+"""Imports the names of a package on first use, which makes `import tilesim` fast.
 
 It imports almost nothing: the command line begins here, and Ctrl-C must work soon.
 """

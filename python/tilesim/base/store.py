@@ -57,7 +57,7 @@ def _native(value: Any) -> Any:
 
 @checked_class()
 class Store:
-    """A SQLite file of simulated values, keyed by all their inputs and by the version of Tilesim.
+    """A SQLite file of simulated values; keys cover all inputs of a value and the version of Tilesim.
 
     Several processes and threads may read and write at once; a killed process loses at most its unwritten values.
     """

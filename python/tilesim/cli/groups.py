@@ -17,7 +17,7 @@ from .options import WORDS, spelled, staged
 
 __all__ = ["CommandGroup"]
 
-#: Parameters that name an output file, and parameters whose values are no input files of Tilesim.
+#: Parameters that name an output file, and parameters whose values Tilesim does not open as files.
 _OUTPUTS = frozenset(("json", "html", "csv", "timeline", "pipeline", "output", "save", "plot"))
 _NO_FILES = frozenset(("args", "file"))
 

@@ -44,7 +44,7 @@ def busy_line(result: Result) -> str:
 
 
 def lowering_line(result: Result) -> str:
-    """Returns a line with the lowering and its reason; "" if there is none."""
+    """Returns a line with the lowering and its reason; "" for other results."""
     if result.lowering == "native":
         return "Lowering: native, as this chip's own compiler; --lowering best uses Tilesim's own rules."
     if result.lowering == "best":

@@ -282,7 +282,7 @@ def study(
     store: Store | str | os.PathLike[str] | None = None, framework: str | None = None, keep: int = 1,
     exhaustive: bool = False, best_alone: bool = False,
 ) -> SearchStudy:  # fmt: skip
-    """Does the same as `search`, but a workload without plans is no error (see `reason`)."""
+    """Does the same as `search`, but accepts a workload without plans (see `reason`)."""
     if executor is not None and not callable(getattr(executor, "map", None)):
         allowed = "a concurrent.futures.Executor"
         raise user_error("not an executor", place="executor", value=shown(executor), allowed=allowed)

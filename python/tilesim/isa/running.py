@@ -141,7 +141,7 @@ def run(
         bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
             symbol `tohost` ends it.
         timed: times the core's pipeline: `cycles`, `stalls`, `functions`, `roofline`.
-        pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`: at most 1,000,000.
+        pipeline: number of instructions that a timed run keeps for `pipeline` and `write_pipeline`, at most 1,000,000.
         timeline: whether a timed run records intervals for `timeline`.
         max_memory: bytes that the program may use, or text as "8 GiB". Heap and mappings beyond it fail with
             ENOMEM as on Linux; any other page beyond it traps, and so does output in the result.

@@ -130,7 +130,7 @@ class Machine(Saved):
 
     @property
     def label(self) -> str:
-        """The name that results carry: of a variant also its differences, as "tpu-v3, core.arrays 1".
+        """Name in results; a variant adds its differences, such as "tpu-v3, core.arrays 1".
 
         Differences from the preset of that name, or else the changes by `replace`; at most three.
         """

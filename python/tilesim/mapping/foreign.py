@@ -1,4 +1,4 @@
-"""Loop nests of other tools as mapping tables: Timeloop mappings and ZigZag mapping files.
+"""Converts loop nests of Timeloop and ZigZag to mapping tables.
 
 Both describe one nest through all memories. Tilesim takes the tile that is on chip while the loops above it run over
 off-chip memory: factors of the inner loops and of loops unrolled over the array multiply to the tile, the outer loops

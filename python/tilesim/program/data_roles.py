@@ -54,7 +54,7 @@ class Values:
         self.given[name], self.labels[name] = array.astype(dtype), how
 
     def step(self, name: str) -> Any:
-        """Returns the step that computes a tensor of the program that is no value of the graph."""
+        """Returns the step that computes a tensor of the program which the graph lacks."""
         if name not in self._steps:
             known = self.program is None or name in self.types
             found = None if known or self.program is None else self.program.step_that_stores(name)

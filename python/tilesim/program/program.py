@@ -230,7 +230,7 @@ class Program:
 
     @property
     def footprint(self) -> list[tuple[int, str]]:
-        """Bytes (including layout padding) and name of every tensor that is no alias, largest first."""
+        """Bytes (including layout padding) and name of every tensor except aliases, largest first."""
         if self._footprint is None:
             self._footprint = self.core.footprint()
         return self._footprint

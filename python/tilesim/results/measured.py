@@ -243,7 +243,7 @@ class MeasuredResult:
 
     @property
     def local_bytes(self) -> int:
-        """Bytes that cores move to and from memory of their own region; 0 with one region."""
+        """Bytes that cores move to and from memory in the same region; 0 with one region."""
         return int(self.data.get("memory_local_bytes", 0))
 
     @property

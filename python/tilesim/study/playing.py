@@ -117,8 +117,8 @@ class Play(Tabled):
 
         Returns:
             The new result; None if settings contradict or the machine cannot run the workload: then `error` has the
-            reason, machine and result stay. An invalid value is discarded; one that contradicts other settings is kept
-            waits until these change too.
+            reason, machine and result stay. An invalid value is discarded; a value that contradicts others is kept
+            until they change too.
         """
         begun, full = time.perf_counter(), SHORT.get(path, path)
         wanted = {**self._wanted, full: value}

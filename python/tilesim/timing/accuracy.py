@@ -32,7 +32,7 @@ def accuracy(
 
     The f32 form is another graph with the same inputs and outputs in order, such as the one before quantization. By
     default it is the graph without roundings to narrow types: floats below 32 bits become f32, and values quantized on
-    are not rounded. Rounding errors of stored weights are then not counted.
+    the way stay unchanged. Rounding errors of stored weights are then not counted.
 
     Args:
         quantized: a program, executed with its machine's roundings, or a graph, run with the reference kernels.

@@ -51,7 +51,7 @@ def unmarked(value: Any) -> Any:
 
 
 def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> str | None:
-    """Returns the combiner of result `index` of a body with 2 * count arguments; None if it is no known combiner."""
+    """Returns the combiner of result `index` of a body with 2 * count arguments; None for an unknown combiner."""
     value = unmarked(terminator(block).operands[index])
     first, second = block.arguments[index], block.arguments[count + index]
     if replace and value == second:

@@ -120,7 +120,7 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
 
 
 def _unfit(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
-    """Returns the error for inputs that are no tensors or that `forward` does not accept; None for valid inputs."""
+    """Returns the error for inputs without tensors, or that `forward` does not accept; None for valid inputs."""
     place, leaves = type(module).__name__, torch.utils._pytree.tree_leaves((args, dict(kwargs)))
     if not leaves:
         return user_error("missing example inputs", place=place,
