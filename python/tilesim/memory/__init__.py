@@ -152,7 +152,7 @@ class MemoryResult(Tabled):
         """Latencies of reads.
 
         Returns:
-            Lower edges in cycles (width 1 below 8, then eight bins per octave) and counts, both [bins]; empty bins
+            Lower edges in cycles (width 1 below 8, then eight per octave) and counts, both of shape [bins]; empty bins
             are omitted.
         """
         return np.asarray(self.data["latency_bins"], np.int64), np.asarray(self.data["latency_counts"], np.int64)

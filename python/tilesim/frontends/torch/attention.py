@@ -17,7 +17,7 @@ _COPIES = ("aten.clone.default", "aten.contiguous.default")
 
 
 def _repeated_from(importer: Importer, node: Any) -> Any:
-    """Finds k in view(clone(expand(unsqueeze(k, 2)))), which repeats heads; returns None for other nodes."""
+    """Returns the node k of view(clone(expand(unsqueeze(k, 2)))), which repeats heads; None for other nodes."""
     chain = node
     if not isinstance(chain, torch.fx.Node) or str(chain.target) not in _VIEWS:
         return None
