@@ -3,7 +3,7 @@
 from .base import late_calls as _late_calls
 from .base import lazy as _lazy
 
-TYPE_CHECKING = False  # as in typing, which is slow to import
+TYPE_CHECKING = False  # same meaning as typing.TYPE_CHECKING; typing is slow to import
 
 if TYPE_CHECKING:
     from . import analytic, cluster, executors, frontends, isa, mapping, memory, models, network, workloads

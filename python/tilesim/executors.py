@@ -1,6 +1,6 @@
 """Executors for `sweep` and `tune` in one line each: processes, Dask, Ray.
 
-Each is a `concurrent.futures.Executor` and ends its workers with its block:
+Each is a `concurrent.futures.Executor` that ends its workers at the end of the `with` block:
 
     with ts.executors.processes(4) as executor:
         ts.sweep("bert-base", "tpu-v3", {"core.array.count": [1, 2, 4]}, executor=executor)
@@ -35,26 +35,26 @@ class Workers(concurrent.futures.Executor):
     def __init__(
         self, start: Callable[[], tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]]
     ) -> None:
-        """Starts them."""
+        """Starts the workers by calling `start`, which returns the functions submit, pids and end."""
         self._start = start
         self._end: Callable[[], None] | None = None
         self._given: set[Any] = set()  # a callback of weak references could swallow a Ctrl-C
         self._open()
 
     def __repr__(self) -> str:
-        """Whether tasks can be submitted."""
+        """Says whether the executor accepts tasks."""
         return f"<Workers, {'open' if self._end is not None else 'shut down'}>"
 
     def _open(self) -> None:
         self._submit, self._pids, self._end = self._start()
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
-        """Gives a task to a worker.
+        """Submits a call to a worker.
 
         Args:
-            function: of a module, or another one that the library can send.
-            args: its arguments.
-            named: its arguments by name.
+            function: a function of a module, or any function that the library can pickle.
+            args: positional arguments of the function.
+            named: keyword arguments of the function.
 
         Returns:
             The future.
@@ -70,24 +70,24 @@ class Workers(concurrent.futures.Executor):
         return future
 
     def worker_pids(self) -> list[int]:
-        """Processes of workers on this computer.
+        """Lists the worker processes on this computer.
 
         Returns:
-            Their ids; empty for workers elsewhere.
+            Process ids; empty for workers on other computers.
         """
         return self._pids() if self._end is not None else []
 
     def restart(self) -> None:
-        """Replaces all workers, also dead ones; their tasks are lost."""
+        """Replaces all workers, including dead ones; running and queued tasks are lost."""
         self.shutdown(wait=False, cancel_futures=True)
         self._open()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the started workers; older workers remain.
+        """Ends the workers that this executor started; workers of an existing cluster remain.
 
         Args:
-            wait: until the running tasks end.
-            cancel_futures: cancels waiting tasks.
+            wait: whether to wait until the running tasks end.
+            cancel_futures: whether to cancel queued tasks.
         """
         end, self._end = self._end, None
         if end is None:
@@ -103,7 +103,7 @@ class Workers(concurrent.futures.Executor):
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that begin here ignore Ctrl-C, which their parent handles; otherwise each would print a
+    """Makes processes that start in this block ignore Ctrl-C; the parent handles it, and each would print a
     traceback."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -123,7 +123,7 @@ def _waited(seconds: float) -> int:
 
 @checked()
 def processes(n: int | None = None) -> Workers:
-    """Processes of this computer, fresh ones ("spawn"): a script that uses them needs `if __name__ == "__main__":`.
+    """Starts processes on this computer with method "spawn"; scripts need `if __name__ == "__main__":`.
 
     Args:
         n: number of processes; one per processor by default.
@@ -141,7 +141,7 @@ def processes(n: int | None = None) -> Workers:
         pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
 
         def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-            with _deaf():  # a process starts with the task that finds all others busy
+            with _deaf():  # submit starts a process if all others are busy
                 return pool.submit(function, *args, **named)
 
         def pids() -> list[int]:
@@ -151,7 +151,7 @@ def processes(n: int | None = None) -> Workers:
             return sorted(pid for pid, one in (pool._processes or {}).items() if one.is_alive())
 
         def end() -> None:
-            # A worker that died while it waited for a task keeps the lock of the queue: others never read their end.
+            # A worker that died while waiting still holds the queue's lock, so other workers never see the end signal.
             for one in list((pool._processes or {}).values()):
                 one.kill()
             pool.shutdown(wait=True, cancel_futures=True)
@@ -162,7 +162,7 @@ def processes(n: int | None = None) -> Workers:
 
 
 def _local_cluster(distributed: Any) -> Any:
-    """Dask's cluster on this computer, without the error of a worker that ends soon after its restart: `close`
+    """Returns a local Dask cluster that ignores the error of a worker that ends soon after a restart: `close`
     would raise it and leave threads behind."""
 
     class LocalCluster(distributed.LocalCluster):
@@ -175,17 +175,17 @@ def _local_cluster(distributed: Any) -> Any:
 
 @checked()
 def dask(address: str | None = None, workers: int | None = None) -> Workers:
-    """Workers of Dask: of a running scheduler, or processes of this computer.
+    """Uses the Dask workers of a running scheduler, or starts processes on this computer.
 
     Args:
-        address: of the scheduler, as "tcp://host:8786"; by default a new one on this computer.
-        workers: workers of a new scheduler; one per processor by default.
+        address: the scheduler's address, such as "tcp://host:8786"; by default starts one on this computer.
+        workers: number of workers of a new scheduler; one per processor by default.
 
     Returns:
         The executor.
 
     Raises:
-        UserError: without `distributed`, with the command to install it; for a number below 1.
+        UserError: if `distributed` is not installed, or for a number below 1.
     """
     distributed = need("distributed", "dask")
     count = cores() if workers is None else integer("workers", workers)
@@ -206,7 +206,7 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
             if own is None:
                 return []
             client.wait_for_workers(count, timeout=_START_SECONDS)
-            return sorted(client.run(os.getpid, on_error="ignore").values())  # a worker that has just died has no entry
+            return sorted(client.run(os.getpid, on_error="ignore").values())  # omits a worker that has just died
 
         return executor.submit, pids, end
 
@@ -215,17 +215,17 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
 
 @checked()
 def ray(address: str | None = None, cpus: int | None = None) -> Workers:
-    """Workers of Ray: of a running cluster, or processes of this computer. An open session of Ray is used.
+    """Uses the Ray workers of a running cluster or an open Ray session, or starts processes on this computer.
 
     Args:
-        address: of the cluster, as "ray://host:10001" or "auto"; by default a new one on this computer.
-        cpus: processors of a new cluster; all by default.
+        address: the cluster's address, such as "ray://host:10001" or "auto"; by default starts one here.
+        cpus: number of processors of a new cluster; all by default.
 
     Returns:
         The executor.
 
     Raises:
-        UserError: without `ray`, with the command to install it; for a number below 1.
+        UserError: if `ray` is not installed, or for a number below 1.
     """
     library = need("ray", "ray")
     count = cores() if cpus is None else integer("cpus", cpus)
@@ -237,7 +237,7 @@ def ray(address: str | None = None, cpus: int | None = None) -> Workers:
         elif ours:
             library.init(address=address)
 
-        known: dict[Callable[..., Any], Any] = {}  # each is sent once
+        known: dict[Callable[..., Any], Any] = {}  # each function is sent once
 
         def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
             if function not in known:

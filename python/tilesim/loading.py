@@ -23,12 +23,12 @@ from .program.program import Program
 __all__ = ["GraphLike", "Sizes", "as_graph", "load", "load_graph", "product"]
 
 MLIR = (".mlir", ".mlirbc", ".stablehlo")
-UNTYPED = (".csv", *YAML)  # of SCALE-Sim and Timeloop, which have no dtypes
+UNTYPED = (".csv", *YAML)  # formats of SCALE-Sim and Timeloop, which state no dtypes
 ENDINGS = (".json", ".tsim", ".onnx", *MLIR, *UNTYPED)
 WEIGHTS = (".pt", ".pth", ".safetensors", ".npz", ".bin", ".gguf")
-CONFIGURATION = 1 << 20  # bytes of a config.json at most
+CONFIGURATION = 1 << 20  # largest config.json in bytes
 PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
-#: by schema of a file that is not a workload: where it goes
+#: schema of a file other than a workload -> hint which command opens it
 _ELSEWHERE = {
     "tilesim.result": "Open a result with tilesim open or ts.Result.load",
     "tilesim.machine": "Give a machine as machine=, --machine",
@@ -42,7 +42,7 @@ ACCEPTED = "a Graph, a torch.nn.Module, a network's name, matmul:M,N,K, a file"
 
 @dataclass(frozen=True)
 class Sizes(Stage):
-    """Sizes of a named workload; missing ones are its defaults."""
+    """Sizes of a named workload; None selects the workload's default."""
 
     panel = "Workload"
 
@@ -53,7 +53,7 @@ class Sizes(Stage):
 
     @classmethod
     def of(cls, batch: Any, context: Any, sequence: Any, phase: Any, dtype: Any) -> Sizes:
-        """Checks the sizes."""
+        """Checks the arguments and returns them as sizes."""
         if context is not None and sequence is not None:
             both = shown((context, sequence))
             raise user_error(
@@ -70,7 +70,7 @@ class Sizes(Stage):
 def as_graph(
     model: Any, args: Any = (), sizes: Sizes | None = None, passes: str | Sequence[str] | None = None
 ) -> Graph:
-    """A graph from anything that names one, after `passes` (None: those of its import)."""
+    """Returns a graph from a name, file, graph, program or torch module, after `passes` (None: the import's)."""
     given = sizes.given() if sizes else {}
     if isinstance(model, (str, os.PathLike)):
         return load_graph(path_text(model), **given, passes=passes)
@@ -114,7 +114,7 @@ def _any(args: Any) -> bool:
 
 
 def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
-    """The product that "matmul:M,N,K[,dtype]" names."""
+    """Builds the matrix product of a text "matmul:M,N,K[,dtype]"."""
     kind, _, sizes = text.partition(":")
     parts = [part.strip() for part in sizes.split(",")]
     if kind != "matmul" or len(parts) not in (3, 4):
@@ -139,7 +139,7 @@ def load(
     dtype: str | None = None,
     passes: str | Sequence[str] | None = None,
 ) -> Graph | Program:
-    """A workload: a network of the zoo, a product, or a file."""
+    """Loads a shipped model, a matrix product or a file as a graph or tile program."""
     if passes is None:
         return _load(what, batch, context, phase, dtype, None)
     names: Any = passes
@@ -151,7 +151,7 @@ def load(
     loaded = _load(what, batch, context, phase, dtype, names)
     if isinstance(loaded, Program):
         raise user_error("passes do not apply to a compiled program", place=what, value=f"--passes {passes}")
-    if not loaded.changes:  # of the zoo, or a graph's file: no pass has run on it
+    if not loaded.changes:  # a shipped model or a graph file, on which no pass has run
         loaded.optimize(names)
     return loaded
 
@@ -191,7 +191,7 @@ def _load(
 
 
 def _describes_model(path: Path) -> bool:
-    """Whether a .json is the configuration of a model of transformers."""
+    """Whether a .json file is a model configuration of the library transformers."""
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < CONFIGURATION else None
     except (OSError, ValueError, RecursionError):
@@ -204,7 +204,7 @@ def _pretrained(what: str, batch: int, context: int | None, phase: str | None, d
 
 
 def _refuse(why: str, place: str, **given: Any) -> None:
-    """Raises an error for options that the workload does not take."""
+    """Raises an error if any option in `given` is not None, because the workload does not accept it."""
     named = ", ".join(f"--{key} {value}" for key, value in given.items() if value is not None)
     if named:
         raise user_error(why, place=place, value=named)
@@ -242,7 +242,7 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
 
 
 def names_program(path: str | os.PathLike[str]) -> bool:
-    """Whether a .json holds a tile program."""
+    """Whether a .json file contains a tile program."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return '"tilesim.program"' in file.read(2000)
@@ -263,7 +263,7 @@ def load_graph(
     dtype: str | None = None,
     passes: str | Sequence[str] | None = None,
 ) -> Graph:
-    """As `load`, for callers that need a graph."""
+    """Loads like `load`; returns the graph of a tile program."""
     loaded = load(what, batch, context, phase, dtype, passes)
     return _graph_of(loaded, what) if isinstance(loaded, Program) else loaded
 

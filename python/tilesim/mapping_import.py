@@ -1,4 +1,4 @@
-"""Nests of other tools, under their public name; see `tilesim.mapping.foreign`."""
+"""Public module for importing loop nests of other tools; see `tilesim.mapping.foreign`."""
 
 from .base.lazy import listed
 from .mapping.foreign import from_timeloop, from_zigzag

@@ -22,8 +22,8 @@ from .machine.machine import Machine
 __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "traffic_names"]
 __dir__ = listed(__all__)
 
-MOST = 4096  # routers, nodes, cycles of a link
-MOST_ENDPOINTS = 2**20  # most endpoints of a network
+MOST = 4096  # largest number of routers or nodes, and largest link latency in cycles
+MOST_ENDPOINTS = 2**20  # largest number of endpoints
 _KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
 
 
@@ -38,16 +38,16 @@ class NetworkResult:
         load: offered flits per node and cycle.
         packet: flits of a packet.
         stable: False if the network is saturated; its latencies then depend on the end of the run.
-        reply_latency: packet latency of only the answers, 0 without; the other means are over both.
+        reply_latency: mean packet latency of replies, 0 without replies; other means include packets and replies.
         packet_latency: mean cycles from a packet's creation to the arrival of its last flit.
-        network_latency: the same from the departure of its first flit.
+        network_latency: mean cycles from the departure of a packet's first flit to the arrival of its last flit.
         longest_latency: cycles of the slowest packet.
         accepted: flits delivered per node and cycle.
         hops: mean number of routers of a packet's path.
         packets: measured packets.
         cycles: simulated cycles, warm-up and drain included.
         flit_hops: flits times routers over all cycles.
-        seconds: wall time of the run.
+        seconds: wall-clock time of the simulation.
         links: (from router, to router, flits per cycle) of each link, over all cycles; empty at fidelity simple.
         settings: all other settings.
     """
@@ -97,7 +97,7 @@ def _split(name: str) -> tuple[str, list[int]]:
 
 
 def _extents(kind: str, sizes: list[int], dimensions: int) -> list[int]:
-    """Expands one number to all dimensions, unless the shape has only one."""
+    """Repeats a single extent for every dimension; a ring or crossbar has one extent."""
     if len(sizes) > 1 or kind in ("ring", "crossbar"):
         return sizes
     return sizes * dimensions
@@ -120,10 +120,10 @@ def topology(
             ("mesh_8x8", "crossbar_16", "cmesh_4x4x4": the last number is the concentration, "tree_2x3": arity, levels);
             or the path of a .json file of schema tilesim.network.
         k: routers per dimension (one number for all, or one each), nodes of a ring or crossbar, arity of a tree.
-        dimensions: of mesh, torus and cmesh, where `k` is one number.
+        dimensions: number of dimensions of a mesh, torus or cmesh if `k` is one number.
         concentration: nodes at each router of a cmesh.
-        levels: of a tree.
-        link_latency: cycles; None: 1, on rings and tori 2.
+        levels: number of levels of a tree.
+        link_latency: cycles; by default 1, and 2 on rings and tori.
 
     Returns:
         The topology.
@@ -173,7 +173,7 @@ def topology(
 
 
 def _grid(count: int) -> list[int]:
-    """The two extents nearest to a square with at least `count` places, and as few as possible."""
+    """Returns the extents of the smallest grid with at least `count` places that is nearly square."""
     rows = max(1, math.isqrt(count))
     candidates = [(a, -(-count // a)) for a in range(max(1, (rows + 1) // 2), rows + 1)]
     a, b = min(candidates, key=lambda pair: (pair[0] * pair[1], pair[1] - pair[0]))
@@ -187,7 +187,7 @@ def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopo
     Args:
         name: as for `topology`; a name without sizes gets the smallest ones (mesh, torus and cmesh as square as
             possible, cmesh with four nodes at each router, tree binary).
-        count: nodes needed.
+        count: number of nodes that the network must have.
 
     Returns:
         The topology.
@@ -222,10 +222,10 @@ def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) ->
     """Makes the routers between a machine's core ports and memory channels.
 
     Args:
-        machine: with `core.count` times `network.ports_per_core` ports and `memory.channels` channels.
+        machine: has `core.count` times `network.ports_per_core` ports and `memory.channels` channels.
         name: as for `for_endpoints`, or "simple"; by default the machine's `network.kind`. On a machine of several
-            regions (`memory.regions`) a name is the network of each of them, joined by links of
-            `network.region_bytes_per_cycle` and `network.region_latency_cycles`; a file has all routers and links, the
+            regions (`memory.regions`) a name selects the network of each region; the links between regions have
+            `network.region_bytes_per_cycle` and `network.region_latency_cycles`. A file has all routers and links, the
             nodes of region 0 first.
 
     Returns:
@@ -246,7 +246,7 @@ def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) ->
 
 
 def _in_regions(machine: Machine, region: _core.NetworkTopology, regions: int) -> _core.NetworkTopology:
-    """Copies of a region's network, joined by enough parallel links for the bandwidth between two regions."""
+    """Copies a region's network once per region; enough parallel links join regions to carry their bandwidth."""
     flit, rate = int(machine.get("network.flit_bytes")), int(machine.get("network.region_bytes_per_cycle"))
     links = -(-rate // flit)
     if links > region.nodes:
@@ -305,18 +305,18 @@ def run(
         traffic: one of `traffic_names()`.
         load: offered flits per node and cycle.
         packet: flits of a packet.
-        reply: flits of the answer that every packet gets in the cycle after its arrival; None: no answers. Answers use
+        reply: flits of the reply that is sent one cycle after each packet's arrival; None: no replies. Replies use
             the upper half of the virtual channels, packets the lower half, so that neither blocks the other.
-        fidelity: "flit" (every flit in every router), or "simple": the latencies of the empty network, ports of one
-            flit per cycle, places for 64 flits at every destination, no contention inside.
-        seed: of all random numbers; the same seed gives the same result on every machine.
-        virtual_channels: per router port, 1 to 32.
-        buffer_flits: per virtual channel.
-        switch_cycles: from winning the switch to the link.
-        credit_cycles: a router's processing of a credit.
+        fidelity: "flit" (simulates every flit in every router), or "simple" (latencies of an idle network, ports of one
+            flit per cycle, 64 flits of buffer per destination, no contention between routers).
+        seed: seed of all random numbers; equal seeds give equal results on every computer.
+        virtual_channels: number per router port, 1 to 32.
+        buffer_flits: buffer size of a virtual channel in flits.
+        switch_cycles: cycles from switch allocation to the link.
+        credit_cycles: cycles in which a router processes a credit.
         period: cycles of a sample period.
         warmup_periods: periods before measurement.
-        periods: at most, warm-up included.
+        periods: largest number of periods, warm-up included.
         **shape: dimensions, concentration, levels, link_latency as for `topology`.
 
     Returns:

@@ -1,13 +1,13 @@
-"""The backend of `torch.compile`: every captured graph runs as a tiled program and adds a Result.
+"""The backend of `torch.compile`: it runs every captured graph as a tiled program and records a Result.
 
     y = torch.compile(model, backend="tilesim", options={"machine": "tpu-v3"})(x)
     tilesim.frontends.torch_backend.results()
 
-Where torch records gradients, a captured graph becomes two: its forward pass, and the backward pass once it is called.
+If torch records gradients, a captured graph gives two: the forward pass, and at its first call the backward pass.
 
 Options: `machine` (preset, file, dict or Machine), `fallback` ("error"; "reference": graphs that the machine cannot run
-are computed by the reference kernels, and have no Result), `numerics` ("exact": products in the operands' dtype;
-"machine": as the machine rounds).
+run in the reference kernels without a Result), `numerics` ("exact": products in the operands' dtype;
+"machine": products rounded as on the machine).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ logger = logging.getLogger("tilesim.torch")
 
 _OPTIONS = {"machine": "tpu-v3", "fallback": "error", "numerics": "exact"}
 _records: list[CompiledGraph] = []
-_recording = Lock()  # of the records, and of counts of calls
+_recording = Lock()  # guards the records and the call counts
 
 
 class CompiledGraph:
@@ -70,7 +70,7 @@ class CompiledGraph:
             logger.warning("graph %s runs on the reference kernels and has no Result: %s", self.name, error)
 
     def __repr__(self) -> str:
-        """Name, cycles and calls."""
+        """Name, cycles or reason for no Result, and number of calls."""
         cycles = f"{self.result.cycles:,} cycles" if self.result is not None else f"no Result: {self.reason}"
         return f"<CompiledGraph {self.name}: {cycles}, {self.calls} calls>"
 
@@ -94,7 +94,7 @@ class CompiledGraph:
 
 
 class _Bound(torch.nn.Module):
-    """A captured graph with bound parameters and numbers, as a function of the remaining tensors."""
+    """A captured graph with fixed parameters and numbers; the remaining tensors are its arguments."""
 
     def __init__(self, graph: Any, inputs: Sequence[Any], stored: Mapping[int, Any], free: Sequence[int]) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class _Runner:
 
     def __call__(self, *args: Any) -> Any:
         key = tuple(map(_key, args))
-        with self._compiling:  # each set of shapes once, in any thread
+        with self._compiling:  # compiles each set of shapes once, in whichever thread
             known = self.compiled.get(key)
             if known is None:
                 name = self.name + (f".{len(self.compiled)}" if self.compiled else "")
@@ -161,27 +161,27 @@ def backend(
 
 
 def register() -> None:
-    """Registers backend="tilesim" if the package is not installed (else its entry point does)."""
+    """Registers backend="tilesim" unless the installed package's entry point has registered it."""
     if "tilesim" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="tilesim")
 
 
 def records() -> list[CompiledGraph]:
-    """Every graph compiled since `reset`."""
+    """Returns all graphs compiled since `reset`."""
     with _recording:
         return list(_records)
 
 
 def results() -> list[Result]:
-    """The Results of the graphs compiled since `reset`."""
+    """Returns the Results of the graphs compiled since `reset`."""
     return [record.result for record in records() if record.result is not None]
 
 
 def report() -> dict[str, Any]:
-    """Counts of calls to the backend and of calls elsewhere."""
+    """Counts captured graphs, their calls, fallbacks and graph breaks since `reset`."""
     counters = torch._dynamo.utils.counters
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
-    for reason, count in counters["unimplemented"].items():  # limits are counted only here
+    for reason, count in counters["unimplemented"].items():  # torch counts recompile limits only here
         if "limit" in str(reason).splitlines()[0]:
             breaks[str(reason)] = int(count)
             logger.warning("torch runs eagerly from now on: %s", " ".join(str(reason).splitlines()[:2]))
@@ -202,7 +202,7 @@ def report() -> dict[str, Any]:
 
 
 def reset() -> None:
-    """Forgets all graphs, and torch's counts of graph breaks."""
+    """Deletes all records and resets torch's counters of graph breaks."""
     with _recording:
         _records.clear()
     torch._dynamo.utils.counters.clear()

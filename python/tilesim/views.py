@@ -1,4 +1,4 @@
-"""Pictures of memory and network: bandwidth over time, banks, load of links (matplotlib; a page)."""
+"""Plots of bandwidth over time, DRAM banks and link loads (matplotlib, or an HTML page)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bandwidth_rows(result: Result) -> list[list[float]]:
 
 @checked()
 def plot_bandwidth(result: Result, axes: Any = None) -> Any:
-    """Bandwidth over time, channels on top of each other.
+    """Plots the bandwidth over time, stacked by channel.
 
     Args:
         result: of `simulate`.
@@ -78,7 +78,7 @@ def plot_bandwidth(result: Result, axes: Any = None) -> Any:
 
 @checked()
 def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
-    """Commands of every bank as a heat map: one row per channel, one column per bank.
+    """Plots the commands of every DRAM bank as a heat map: one row per channel, one column per bank.
 
     Args:
         result: of `simulate` with memory "bank".
@@ -109,7 +109,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
 
 
 def _places(topology: str, routers: int) -> list[tuple[float, float]]:
-    """Positions of routers: grids as grids, other networks round a circle."""
+    """Returns the positions of routers: on a grid for mesh, cmesh and torus, else on a circle."""
     found = re.match(r"(mesh|cmesh|torus)_([1-9][0-9]{0,6})x([0-9]+)", topology)
     if found and routers % int(found[2]) == 0:
         return [(float(r % int(found[2])), float(r // int(found[2]))) for r in range(routers)]
@@ -120,7 +120,7 @@ def _places(topology: str, routers: int) -> list[tuple[float, float]]:
 
 
 def _loads(source: Result | NetworkResult) -> tuple[str, _Links, _Points, int]:
-    """Topology, links and endpoints with flits per cycle, number of routers."""
+    """Returns topology, links and endpoints with flits per cycle, and number of routers."""
     from .network import NetworkResult
 
     if isinstance(source, NetworkResult):
@@ -137,14 +137,14 @@ def _loads(source: Result | NetworkResult) -> tuple[str, _Links, _Points, int]:
 
 @checked()
 def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
-    """Load of every link on the topology: flits per cycle by colour, each direction on its own side.
+    """Plots the load of every link in flits per cycle by colour; the two directions are drawn side by side.
 
     Args:
         source: a result of `simulate` with a network of routers, or of `ts.network.run`.
         axes: matplotlib axes; new ones by default.
 
     Returns:
-        The axes. Squares are core ports, circles memory channels (load: sent and taken flits), dots routers.
+        The axes. Squares are core ports, circles memory channels (load: sent plus received flits), dots routers.
 
     Raises:
         UserError: for a result without routers.
@@ -161,7 +161,7 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
         (xa, ya), (xb, yb) = places[a], places[b]
         length = math.hypot(xb - xa, yb - ya) or 1.0
         dx, dy = -(yb - ya) / length * 0.07, (xb - xa) / length * 0.07
-        bent = length > 1.5 and topology.startswith("torus")  # round the back
+        bent = length > 1.5 and topology.startswith("torus")  # a wrap-around link
         xs, ys = [xa + dx, xb + dx], [ya + dy, yb + dy]
         axes.plot(xs, ys, color=shade.to_rgba(load), linewidth=2.5, linestyle=":" if bent else "-", zorder=1)
     axes.scatter([x for x, _ in places], [y for _, y in places], s=14, color="0.3", zorder=2)
@@ -186,13 +186,13 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
 
 @checked()
 def bandwidth_page(result: Result) -> str:
-    """Bandwidth over time as a page.
+    """Draws the bandwidth over time as an HTML page.
 
     Args:
         result: of `simulate`.
 
     Returns:
-        HTML that loads nothing.
+        A self-contained HTML page.
 
     Raises:
         UserError: as `bandwidth_rows`.

@@ -1,4 +1,4 @@
-"""Single operations as graphs, as in kernel benchmarks."""
+"""Builds graphs of single operations, as in kernel benchmarks, and layered transformers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __dir__ = listed(__all__)
 
 @checked()
 def matmul(m: int, n: int, k: int, *, dtype: str = "f32", batch: int | None = None) -> Graph:
-    """A matrix product, [m, k] · [k, n].
+    """Builds a matrix product, [m, k] · [k, n].
 
     Args:
         m: rows of the result.
         n: columns of the result.
         k: contracted extent.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
         batch: number of independent products; no batch axis by default.
 
     Returns:
@@ -66,25 +66,25 @@ def sparse_matmul(
     *,
     dtype: str = "f32",
 ) -> Graph:
-    """A matrix product, [m, k] · [k, n], of operands with zeros. It computes a dense product.
+    """Builds a matrix product, [m, k] · [k, n], whose operands contain zeros; the reference computes it densely.
 
     Args:
         m: rows of the result.
         n: columns of the result.
         k: contracted extent.
-        a_density: share of nonzero elements of a; below 1, a is a weight with such zeros, else an input.
+        a_density: share of nonzero elements of a; below 1, a is a weight with random zeros, else an input.
         b_density: share of nonzero elements of b, which is a weight.
         format: format of operands with zeros: bitmap, csr, csc (zeros anywhere), block:N (blocks of N by N are
-            zero or full), zero_tiles (tiles of 128 by 128 are), 2:4 (at most two of four neighbours along k are
+            zero or full), zero_tiles (the same with tiles of 128 by 128), 2:4 (at most two of four elements along k are
             nonzero); recorded as a_format and b_format of the operation.
-        seed: of places and values.
-        dtype: of operands; nonzero values are whole and up to 7.
+        seed: seed of the random positions and values.
+        dtype: data type of the operands; nonzero values are integers up to 7.
 
     Returns:
         Graph with weight b, input or weight a, and output y.
 
     Raises:
-        UserError: for a negative extent, a density outside 0 to 1 (2:4: 0 to 0.5, but for a dense a), an unknown format
+        UserError: for a negative extent, a density outside 0 to 1 (2:4: 0 to 0.5, or 1 for a), an unknown format
             or dtype.
     """
     from .graph.zeros import operand
@@ -116,20 +116,20 @@ def conv2d(
     groups: int = 1,
     dtype: str = "f32",
 ) -> Graph:
-    """A convolution of [batch, channels, height, width].
+    """Builds a two-dimensional convolution of an input [batch, channels, height, width].
 
     Args:
         batch: number of images.
-        channels: of the input.
-        height: of the input in elements.
-        width: of the input in elements.
+        channels: channels of the input.
+        height: height of the input in elements.
+        width: width of the input in elements.
         filters: output channels.
         kernel: height and width of the window in elements.
         stride: step of the window in elements.
         padding: zeros on both sides in elements.
-        dilation: distance of taps in elements.
-        groups: channels are split into so many independent convolutions.
-        dtype: of operands and result.
+        dilation: distance of kernel taps in elements.
+        groups: number of independent convolutions over equal parts of the channels.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs x, w and output y.
@@ -149,12 +149,12 @@ def conv2d(
 
 @checked()
 def softmax(*shape: int, axis: int = -1, dtype: str = "f32") -> Graph:
-    """softmax along one axis.
+    """Builds a softmax along one axis.
 
     Args:
         shape: extents of the input.
-        axis: negative ones count from the end.
-        dtype: of input and result.
+        axis: index of the axis; negative numbers count from the end.
+        dtype: data type of input and result.
 
     Returns:
         Graph with input x and output y.
@@ -169,12 +169,12 @@ def softmax(*shape: int, axis: int = -1, dtype: str = "f32") -> Graph:
 
 @checked()
 def layer_norm(*shape: int, epsilon: float = 1e-5, dtype: str = "f32") -> Graph:
-    """Layer normalization over the last axis, with scale and bias.
+    """Builds a layer normalization over the last axis, with scale and bias.
 
     Args:
         shape: extents of the input.
         epsilon: added to the variance.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs x, scale, bias and output y.
@@ -202,18 +202,18 @@ def attention(
     window: int | None = None,
     dtype: str = "f32",
 ) -> Graph:
-    """Scaled dot-product attention: prefill, decode (one query), grouped, causal, windowed.
+    """Builds scaled dot-product attention: prefill or decode (one query), grouped, causal or windowed.
 
     Args:
         batch: number of sequences.
-        heads: of the queries.
+        heads: number of query heads.
         queries: length of the query sequence.
         depth: extent of one head.
         keys: length of the key sequence; `queries` by default.
-        key_heads: `heads` by default; fewer share keys and values among several query heads.
-        causal: hide keys behind the query.
-        window: number of visible keys up to the query's; all by default.
-        dtype: of operands and result.
+        key_heads: number of key and value heads; fewer than `heads` (the default) are shared by query heads.
+        causal: whether to mask keys after the query.
+        window: number of visible keys up to the query's position; all by default.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs q, k, v and output y.
@@ -235,12 +235,12 @@ def attention(
 
 @checked()
 def elementwise(function: str, *shape: int, dtype: str = "f32") -> Graph:
-    """One elementwise function.
+    """Builds one elementwise operation.
 
     Args:
-        function: as "add" or "gelu_erf".
+        function: name, such as "add" or "gelu_erf".
         shape: extents of the operands.
-        dtype: of the operands.
+        dtype: data type of the operands.
 
     Returns:
         Graph with inputs x0, x1, ..., as many as the function takes, and output y.
@@ -257,12 +257,12 @@ def elementwise(function: str, *shape: int, dtype: str = "f32") -> Graph:
 
 @checked()
 def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
-    """Normalization by the root mean square over the last axis, with a scale.
+    """Builds a normalization by the root mean square over the last axis, with a scale.
 
     Args:
         shape: extents of the input.
         epsilon: added to the mean square.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with inputs x, scale and output y.
@@ -280,13 +280,13 @@ def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
 
 @checked()
 def embedding(tokens: int, vocabulary: int, width: int, *, dtype: str = "f32") -> Graph:
-    """Rows of a table by number.
+    """Builds an embedding lookup: rows of a table by index.
 
     Args:
         tokens: number of rows to look up.
         vocabulary: rows of the table.
         width: elements of a row.
-        dtype: of the table.
+        dtype: data type of the table.
 
     Returns:
         Graph with inputs table, ids (i32) and output y, [tokens, width].
@@ -304,7 +304,7 @@ def embedding(tokens: int, vocabulary: int, width: int, *, dtype: str = "f32") -
 
 @checked()
 def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 2, *, dtype: str = "f32") -> Graph:
-    """A layer of experts: router, the gated networks of the experts that each token takes, their weighted sum.
+    """Builds a mixture-of-experts layer: router, gated networks of each token's experts, weighted sum.
 
     Args:
         tokens: rows of the input.
@@ -312,7 +312,7 @@ def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 
         hidden: inner width of one expert in elements.
         count: number of experts.
         chosen: experts per token.
-        dtype: of operands and result.
+        dtype: data type of operands and result.
 
     Returns:
         Graph with input x, the weights, and output y, [tokens, width].
@@ -356,33 +356,33 @@ def transformer_step(
     routing: Sequence[int] | int | None = None,
     name: str = "transformer",
 ) -> Layered:
-    """One step of a transformer of equal layers, for plans over many devices (`ts.cluster.step`).
+    """Describes one step of a transformer of equal layers, for plans over many devices (`ts.cluster.step`).
 
     Args:
         layers: number of layers.
         hidden: width in elements.
-        heads: of the queries.
-        vocab: rows of the embedding; the head shares it.
+        heads: number of query heads.
+        vocab: rows of the embedding table, which the output head shares.
         sequence: tokens per sequence.
         global_batch: sequences per step, over all devices.
         ffn: width of the feed-forward part; four times `hidden` by default.
-        gated: three products in it instead of two.
-        kv_heads: of keys and values; `heads` by default.
-        head_size: of queries, keys and values; by default hidden / heads, which must be whole.
+        gated: whether the feed-forward part is gated: three matrix products instead of two.
+        kv_heads: number of key and value heads; `heads` by default.
+        head_size: elements of a query, key or value head; by default hidden / heads, which must be an integer.
         dtype: bf16, f16, f32, or bf16-amp (parameters in f32, products in bf16).
-        attention: "flash" keeps no scores, "unfused" stores them.
+        attention: "flash" does not store attention scores, "unfused" stores them.
         phase: "train"; "prefill": all tokens of a sequence forward, logits of the last; "decode": one token per
             sequence against keys and values of `sequence` tokens.
-        experts: experts per layer and per token; no mixture by default.
-        routing: tokens per expert, as counted by a trace, or the seed of random choices; equal by default. Over an
-            expert axis the device with the most tokens decides.
-        name: of the model.
+        experts: experts per layer, and experts per token; by default the layers have no experts.
+        routing: measured tokens per expert, or the seed of random choices; equal by default. Over an
+            expert axis the device with the most tokens determines the time.
+        name: name of the model.
 
     Returns:
         The workload.
 
     Raises:
-        UserError: for an extent below one, heads that do not divide (the width where no head_size is given, too), or
+        UserError: for an extent below one, heads that do not divide each other or, without head_size, the width, or
             an unknown name.
     """
     count, chosen = experts if experts is not None and len(experts) == 2 else (0, 0)

@@ -1,4 +1,4 @@
-"""Closed-form models: products, attention, convolution, vector operations; calibration; roofline and crossover."""
+"""Closed-form models of products, attention, convolution and vector operations; calibration, roofline, crossover."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,9 @@
-"""Attention kernels: prefill and decode, causal, windowed, grouped; the closed form of the core on arrays.
+"""Closed-form times of attention kernels on arrays of cases: prefill and decode, causal, windowed, grouped.
 
 Prefill: a block of QUERY_TILE queries of one head visits its visible keys in blocks of KEY_TILE. Each block costs two
 products at a share of the peak rate, or the exponentials, whichever is longer; each query tile adds a fixed time.
 Decode: the queries that share a key head form one tile; the keys are split over units until all are busy.
-Both phases move queries, keys, values and outputs at the memory's rate and add a launch and a time per sequence
+Both phases move queries, keys, values and outputs at the memory bandwidth and add a launch and a time per sequence
 (docs/explanation/closed_form.md).
 """
 
@@ -47,7 +47,7 @@ TERMS: list[str] = list(_core.attention_term_names())
 
 @dataclass(frozen=True)
 class AttentionCases:
-    """Shapes of calls, arrays of one shape: queries, keys per sequence, heads, head size, window (0: all)."""
+    """Extents of attention calls, each an array of one common shape; window 0 means all keys."""
 
     batch: Array
     queries: Array
@@ -66,19 +66,19 @@ def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, ca
         return q * np.where(w > 0, np.minimum(w, k), k)
     limit = np.where(w > 0, np.minimum(w, k), k)
     first = k - q + 1  # visible keys of the first query, without a window
-    ramp = np.clip(limit - first + 1, 0, q)  # queries with fewer visible keys than the limit, and the next one
+    ramp = np.clip(limit - first + 1, 0, q)  # queries with fewer visible keys than the limit, plus one
     return ramp * (first + first + ramp - 1) / 2 + (q - ramp) * limit
 
 
 def attention_terms(
     device: Device, cases: AttentionCases, attn: str, cache: str, constants: Mapping[str, float]
 ) -> dict[str, Array]:
-    """Seconds of each term of attention calls."""
+    """Returns the seconds of each term of attention calls by name."""
     return _table(core_of(device, attn, cache, constants), cases)
 
 
 def core_of(device: Device, attn: str, cache: str, constants: Mapping[str, float]) -> _core.AttentionModel:
-    """The compiled model of one attention kernel."""
+    """Builds the core's model of one attention kernel."""
     how = scheme(attn, device)
     rate = device.rate(how.arithmetic)
     if rate.how == "absent":
@@ -105,14 +105,14 @@ def _table(
 def constants_of(
     device: Device, phase: str, attn: str, cache: str, engine: str = "", profile: Profile | None = None
 ) -> Entry:
-    """The fitted constants of a phase ("prefill" or "decode") and its dtypes."""
+    """Returns the fitted constants of a phase ("prefill" or "decode") for its dtypes."""
     one_of("unknown phase", "phase", phase, "prefill", "decode")
     name = f"{scheme(attn, device).name}/{scheme(cache, device).name}"
     entry, _ = find_entry(phase, device, [name, "bf16/bf16", "fp16/fp16"], engine, "", profile)
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
-    if device.kind != "gpu":  # an NPU or TPU writes no paged cache, and one program holds all kernels
+    if device.kind != "gpu":  # others have no paged cache, and one program with all kernels
         standard.update(row=CONSTANTS["row"]["low"], launch=device.launch_seconds)
-    if device.kind in ("npu", "tpu"):  # one program walks over all tiles; the vector units compute the exponentials
+    if device.kind in ("npu", "tpu"):  # one program runs all tiles; vector units compute exponentials
         lanes = device.vector_rate("f32") / max(1.0, device.units * device.clock_hz)
         standard |= {name: CONSTANTS[name]["low"] for name in ("tile", "block", "sequence", "split")}
         standard["exponentials"] = min(max(lanes / OPERATIONS["softmax"][2], 1.0), CONSTANTS["exponentials"]["high"])
@@ -125,9 +125,9 @@ def constants_of(
 def call_terms(
     device: Device, cases: AttentionCases, attn: str, cache: str, engine: str = "", profile: Profile | None = None
 ) -> dict[str, Array]:
-    """Seconds of each term of calls: the decode model for one query, else prefill.
+    """Returns the seconds of each term of calls: by the decode model for one query, else by the prefill model.
 
-    The prefill kernel can also serve one query; the faster of the two counts.
+    For one query the faster of both models counts, because the prefill kernel can also run one query.
     """
 
     prefill, decode = (
@@ -152,7 +152,7 @@ def attention_seconds(
     cache: str | None = None,
     profile: Profile | str | None = None,
 ) -> Array:
-    """Time of attention calls."""
+    """Returns the seconds of attention calls."""
     target = Device.load(device)
     keys = queries if keys is None else keys
     key_heads = heads if key_heads is None else key_heads

@@ -30,23 +30,23 @@ def best_schemes(
     engine: str = "",
     profile: Profile | str | None = None,
 ) -> Table:
-    """The best scheme for each product of a graph, for the whole graph, and the gain of mixing schemes.
+    """Finds the fastest scheme for each product of a graph and for the complete graph, and the gain of mixing schemes.
 
     Args:
-        graph: the workload, as `ts.compile` takes it.
+        graph: the workload, as for `ts.compile`.
         device: as for `crossover`.
-        schemes: to choose from; schemes that the device cannot run are left out.
-        engine: serving engine whose kernels to use; "" for a library's.
+        schemes: names of schemes to compare; omits those that the device cannot run.
+        engine: serving engine whose kernels run; "" for kernels of a library.
         profile: constants fitted by `calibrate`; by default those of the device's family.
 
     Returns:
-        Rows with operation, best scheme, speed-up over the first scheme that the device runs, probability that this
-        choice is faster (from the model's error; none for the first scheme), and milliseconds per scheme. The row "all"
-        is the whole graph in one scheme; the last row, "mixed", takes the best scheme for each product, with speed-up
+        Rows with operation, best scheme, speed-up over the first runnable scheme, probability that the best scheme
+        is faster (from the model's error; none for the first scheme), and milliseconds per scheme. The row "all"
+        has the complete graph in one scheme; the last row, "mixed", has the best scheme for each product, with speed-up
         and `ms`.
 
     Raises:
-        UserError: for an unknown device or scheme, or where the device runs none of the schemes.
+        UserError: for an unknown device or scheme, or if the device can run none of the schemes.
     """
     target = device_of(device, labels=True)
     graph = as_graph(graph)

@@ -1,8 +1,8 @@
-"""Traffic of a tiled product through a cache: a closed form, and a trace-driven cache.
+"""Computes the traffic of a tiled product through a cache, by a closed form and by a trace-driven cache.
 
-The closed form counts the fetches of each operand: a loop outside of the operand's reuse fetches its tiles again if it
+The closed form counts the fetches of each operand: an outer loop that reuses an operand fetches its tiles again if it
 visits more bytes than the cache holds. The trace-driven cache is set-associative with least recently used replacement;
-it checks the closed form and serves small nests.
+it validates the closed form and handles small nests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class TiledProduct:
-    """A product of [m, k] by [k, n] in tiles, loops over tiles from the outermost to the innermost."""
+    """A tiled product of [m, k] by [k, n], with its loops over tiles from outermost to innermost."""
 
     m: int
     n: int
@@ -64,18 +64,18 @@ class TiledProduct:
     element_bytes: int = 4
 
     def trips(self, letter: str) -> int:
-        """Number of tiles along an extent."""
+        """Returns the number of tiles along the loop `letter`."""
         extent = {"m": (self.m, self.tile_m), "n": (self.n, self.tile_n), "k": (self.k, self.tile_k)}[letter]
         return math.ceil(extent[0] / extent[1])
 
     def tile_bytes(self, operand: str) -> int:
-        """Bytes of one tile of an operand."""
+        """Returns the bytes of one tile of an operand."""
         size = {"m": self.tile_m, "n": self.tile_n, "k": self.tile_k}
         first, second = OPERANDS[operand]
         return size[first] * size[second] * self.element_bytes
 
     def rows(self) -> Iterator[tuple[int, int]]:
-        """Start and size of every contiguous row of a tile that the nest touches, in order."""
+        """Yields address and bytes of every contiguous tile row that the nest accesses, in order."""
         extent = {"m": self.m, "n": self.n, "k": self.k}
         size = {"m": self.tile_m, "n": self.tile_n, "k": self.tile_k}
         base, start = {}, 0
@@ -96,7 +96,7 @@ class TiledProduct:
 
 
 def traffic(nest: TiledProduct, capacity: float) -> dict[str, float]:
-    """Bytes of each operand that pass through a cache."""
+    """Returns the bytes of each operand that a cache of `capacity` bytes fetches or writes back."""
     result = {}
     for name, letters in OPERANDS.items():
         total = float(nest.tile_bytes(name))
@@ -110,7 +110,7 @@ def traffic(nest: TiledProduct, capacity: float) -> dict[str, float]:
 
 
 def _footprint(nest: TiledProduct, inner: Sequence[str]) -> float:
-    """Bytes of all operands that the inner loops visit once."""
+    """Returns the distinct bytes of all operands that the inner loops visit."""
     total = 0.0
     for name, letters in OPERANDS.items():
         size = float(nest.tile_bytes(name))
@@ -122,7 +122,7 @@ def _footprint(nest: TiledProduct, inner: Sequence[str]) -> float:
 
 
 def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
-    """Share of hits when the trace reads the same tensors several times."""
+    """Returns the share of hits if a trace reads the same tensors `rounds` times."""
     walks, start = [], 0
     for size in sizes:
         walks.append((start, int(size)))
@@ -137,6 +137,6 @@ def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
 
 
 def pressure(capacity: float, moved: float) -> str:
-    """Rates the pressure on a memory level: low, medium or high."""
+    """Rates the pressure on a memory level by capacity over moved bytes: "low", "medium" or "high"."""
     share = capacity / moved if moved > 0 else 1.0
     return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

@@ -1,4 +1,4 @@
-"""Calibration: fits the constants of a device to measured rows, with the error on held-out rows."""
+"""Calibrates a device: fits its constants to measured rows, and states the error on held-out rows."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["calibrate", "left_out"]
 
 HOLDOUTS = ("rows", "size", "dtype", "device", "family", "specification", "none")
 FOLDS = 8  # largest number of folds
-SMALL = 10  # a scheme with fewer rows is fitted together with other schemes of its source
+SMALL = 10  # a scheme with fewer rows shares a fit with other schemes of its source
 FEWEST = 4  # a scheme with fewer rows is not fitted
 
 
 def _table_of(path: str | os.PathLike[str]) -> str:
     kinds, header = kinds_of(path)
-    if kinds:  # the file has a public format; tables of products come first
+    if kinds:  # the file has a public format
         return kinds[0]
     for table in ("attention", "conv", "vector", "gemm"):
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
@@ -91,7 +91,7 @@ def _members(table: str, rows: Sequence[MeasuredRow], chosen: Iterable[int]) -> 
 
 
 def _start(table: str, rows: list[MeasuredRow], blind: bool) -> Entry:
-    """Constants from which a fit starts; `blind`: standard ones if the family's were fitted on any of these rows."""
+    """Returns the start of a fit; if `blind`, standard constants if the family's were fitted on any of these rows."""
     entry: Entry = PREDICTORS[table].entry(Batch(rows))
     known = family(Device.named(rows[0].text("device")).family).fitted_rows
     if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
@@ -105,7 +105,7 @@ def _fit_group(table: str, rows: list[MeasuredRow], blind: bool = False) -> tupl
     entry = _start(table, rows, blind)
     measured = np.array([row.seconds for row in rows])
     free = predictor.free(batch)
-    if 3 * len(rows) < 4 * len(free):  # few rows determine few constants
+    if 3 * len(rows) < 4 * len(free):  # too few rows to determine all constants
         free = [name for name in free if name in predictor.first][: max(1, len(rows) // 2)]
     result = fit(
         predictor.model(batch),
@@ -126,7 +126,7 @@ def _fit_group(table: str, rows: list[MeasuredRow], blind: bool = False) -> tupl
 
 
 def _fit_together(table: str, groups: list[list[MeasuredRow]], blind: bool = False) -> list[tuple[Entry, Fit]]:
-    """Fits the schemes of one source that have few rows: one launch constant for all, the others per scheme."""
+    """Fits schemes of one source with few rows each: they share the launch constant, others are per scheme."""
     predictor = PREDICTORS[table]
     entries = [_start(table, rows, blind) for rows in groups]
     models = [predictor.model(Batch(rows)) for rows in groups]
@@ -217,7 +217,7 @@ def _folds(rows: Sequence[MeasuredRow], part: Callable[[MeasuredRow], Any]) -> l
 
 
 def _carried(table: str, batch: list[MeasuredRow], rest: list[MeasuredRow], holdout: str) -> Profile:
-    """A profile for held-out rows, fitted on the other rows of the nearest scheme."""
+    """Returns a profile for held-out rows, fitted on other rows of the most similar scheme."""
     predictor = PREDICTORS[table]
     own = replace(predictor.entry(Batch(batch)), constants=predictor.standard(Batch(batch)))
     groups = [] if holdout == "specification" else [g for g in _groups(table, rest) if len(g) >= FEWEST]
@@ -226,7 +226,7 @@ def _carried(table: str, batch: list[MeasuredRow], rest: list[MeasuredRow], hold
         near = [group for group, of in zip(groups, schemes, strict=True) if of == name]
         if near:
             found = _shared(table, near, own.constants)
-            if own.engine not in {group[0].text("engine") for group in near}:  # cast costs depend on the engine
+            if own.engine not in {group[0].text("engine") for group in near}:  # keeps cast costs of the engine
                 found.update({key: value for key, value in own.constants.items() if key.startswith("cast")})
             return Profile("carried", [replace(own, constants=found)])
     return Profile("specification", [own])
@@ -249,7 +249,7 @@ def _shared(table: str, groups: list[list[MeasuredRow]], start: Mapping[str, flo
 
 
 def left_out(table: str, rows: list[MeasuredRow], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Predicts each row from constants fitted without it."""
+    """Predicts each row with constants fitted without it; returns error statistics and seconds [rows]."""
     predictor = PREDICTORS[table]
     predicted = np.full(len(rows), np.nan)
     folds = _folds(rows, _fold_of(holdout, table))
@@ -300,11 +300,11 @@ def calibrate(
 
     Args:
         measurements: CSV file with the columns of the reference tables, or a file of a public set.
-        device: a device, or "auto" for the device column.
+        device: name of the device; "auto" reads the column "device".
         table: "gemm", "attention", "conv" or "vector"; by default inferred from the columns.
-        holdout: rows to hold out for the stated error: by "rows" (halves), "size", "dtype", "device" (constants fitted
+        holdout: rows to hold out for the stated error, by "rows" (halves), "size", "dtype", "device" (constants fitted
             on all other devices together), "family", "specification" (without fitting) or "none".
-        name: of the profile; the file's by default.
+        name: name of the profile; by default the file's name.
 
     Returns:
         The profile: constants per source, engine, device and scheme with provenance, the error on held-out rows, and

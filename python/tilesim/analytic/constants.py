@@ -1,4 +1,4 @@
-"""Constants of products in device-independent units: cycles, shares, bytes per operation.
+"""Constants of matrix products in device-independent units: cycles, shares, bytes per operation.
 
 Constants that hardware fixes in cycles (a launch, a tile's prologue) or in proportion to the matrix units (operands
 loaded per operation, energy per operation) have such units, so that they transfer between devices. In separate fits of
@@ -46,35 +46,35 @@ _BACK = {old: new for new, old in _REPLACED.items()}
 CONSTANTS: dict[str, dict[str, Any]] = {
     _BACK.get(name, name): _OWN.get(_BACK.get(name, name), row) for name, row in _CORE.items()
 }
-# Default for unknown devices: boards sustain nine tenths of their peak, with the smooth onset of the limit in the core
+# Default for unknown devices: boards sustain nine tenths of their peak, with the core model's smooth power limit
 # (0.825^4 + 1 = 1.1^4).
 DROOP = -0.175
 
 
 def _rates(device: Device, how: Scheme) -> tuple[float, float]:
-    """Operations per cycle of one unit, and operations per joule at the peak rate."""
+    """Returns operations per cycle of one unit, and operations per joule at the peak rate."""
     rate = device.rate(how.arithmetic).flops_per_second
     return rate / device.units / device.clock_hz, rate / device.power_watts if device.power_watts else 0.0
 
 
 def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
-    """Constants for a device and scheme without measurements."""
+    """Returns the constants of a device and scheme without measurements."""
     values = {name: float(row["default"]) for name, row in CONSTANTS.items()}
     values["cast"] *= casts
     per_clock, per_joule = _rates(device, how)
     if per_joule:
         values["energy"] = (1 + DROOP) / per_joule * 1e12
     if how.weight_bytes < how.activation_bytes:
-        values["alone"] = 0.4  # the loop widens weights before it multiplies them (int8 and int4 on the A100 agree)
-    if how.arithmetic in ("f32", "f64"):  # vector lanes share their ports with the loads of all other operands
+        values["alone"] = 0.4  # the loop widens weights before multiplying (int8 and int4 on the A100 agree)
+    if how.arithmetic in ("f32", "f64"):  # vector lanes load all operands through shared ports
         values["feed"] = 50.0 / per_clock
         values["epilogue"] = 100.0 * 2 * 128 * 128 / per_clock
-    if device.kind == "cpu":  # a CPU has register tiles of tens of cycles, one call's overhead and no threads to start
+    if device.kind == "cpu":  # register tiles take tens of cycles, and no threads start
         values.update(tile=20.0, step=1.0, vector_rate=100.0, convert=1.0, overlap=1.5, half_tile=1.0)
         values["feed"] = 50.0 / per_clock
         if (
             how.weight_bytes < how.activation_bytes
-        ):  # a packed weight costs four vector instructions on one port: unpack, shift, convert, scale
+        ):  # packed weights cost four vector instructions on one port: unpack, shift, convert, scale
             values["convert"] = max(1.0, device.vector_rate("f32") / device.units / device.clock_hz / 16)
         values["epilogue"] = 8.0 * 2 * 128 * 128 / per_clock
         values["launch"] = values["vector_launch"] = device.launch_seconds * device.clock_hz
@@ -82,7 +82,7 @@ def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
 
 
 def resolve(constants: Mapping[str, float], device: Device, how: Scheme) -> dict[str, float]:
-    """Converts device-independent constants to those that the core's model takes."""
+    """Converts device-independent constants to the units of the core's model."""
     per_clock, per_joule = _rates(device, how)
     values = {}
     for name, value in constants.items():

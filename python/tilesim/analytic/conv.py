@@ -1,6 +1,6 @@
-"""Convolutions as implicit products, or by Winograd's transforms for 3 by 3 kernels with stride 1.
+"""Closed-form times of convolutions, as implicit products or by Winograd transforms (3 by 3, stride 1).
 
-Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters], by the model of products.
+Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters], timed by the product model.
 Winograd F(2x2) and F(4x4): 16 or 36 products over 2x2 or 4x4 blocks of outputs; the transforms move input and output
 through memory once more. The model assumes that the library chooses its fastest algorithm.
 """
@@ -35,7 +35,7 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class ConvCases:
-    """Shapes of square convolutions, arrays of one shape: images, channels in and out, input extent, kernel, ..."""
+    """Extents of square convolutions, each an array of one common shape."""
 
     batch: Array
     channels: Array
@@ -47,14 +47,14 @@ class ConvCases:
 
     @property
     def outputs(self) -> Array:
-        """Extent of the output."""
+        """Height and width of the output in elements."""
         return np.floor((self.size + 2 * self.padding - self.kernel) / self.stride) + 1
 
 
 def estimator_of(
     device: Device | str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
 ) -> gemm.GemmEstimator:
-    """The product model with the constants fitted to convolutions."""
+    """Returns the product model with constants fitted to convolutions."""
     base = gemm.estimator(device, dtype, engine=engine, source=source, profile=profile)
     entry, origin = gemm.find_entry("conv", base.device, [base.scheme.name], engine, source, profile)
     standard = {name: float(info["default"]) for name, info in CONSTANTS.items()}
@@ -72,7 +72,7 @@ def _product_constants(constants: Mapping[str, float], efficiency: float) -> dic
 def conv_terms(
     found: gemm.GemmEstimator, cases: ConvCases, constants: Mapping[str, float] | None = None
 ) -> dict[str, Array]:
-    """Seconds of each algorithm, and of the chosen one."""
+    """Returns the seconds of each algorithm, and of the fastest one."""
     if not np.all(cases.outputs > 0):
         raise user_error("the kernel is larger than the padded input")
     columns = {name: np.ravel(getattr(cases, name)) for name in _EXTENTS}
@@ -81,7 +81,7 @@ def conv_terms(
 
 
 def core_of(found: gemm.GemmEstimator, constants: Mapping[str, float] | None = None) -> _core.ConvolutionModel:
-    """The compiled model of convolutions."""
+    """Builds the core's model of convolutions."""
     c = {**found.entry.constants, **(constants or {})}
     direct, plain = found.core(_product_constants(c, c["taps_share"])), found.core(_product_constants(c, 1.0))
     return _core.ConvolutionModel(direct, plain, found.device.memory.bytes_per_second * c["memory_share"], c)
@@ -99,7 +99,7 @@ def conv_seconds(
     dtype: str = "fp32",
     profile: Profile | str | None = None,
 ) -> Array:
-    """Time of square 2-D convolutions."""
+    """Returns the seconds of square 2-D convolutions."""
     arrays = numbers_of(batch, channels, filters, size, kernel, stride, padding)
     shape = arrays[0].shape
     cases = ConvCases(*[np.ascontiguousarray(array).reshape(-1) for array in arrays])

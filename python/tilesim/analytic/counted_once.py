@@ -1,4 +1,4 @@
-"""Raises closed-form times to the minimum traffic of a run: inputs, weights and outputs move once."""
+"""Raises closed-form times to the minimum of a single run, which moves inputs, weights and outputs once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _VIEWS = ("reshape", "transpose", "bitcast")
 
 
 def products_per_second(device: Device) -> float:
-    """The highest rate of products on a device, over all dtypes."""
+    """Returns the highest FLOP rate of matrix products on a device over all dtypes."""
     native = [rate for rate in device.matrix.values() if rate.how == "native"]
     return max((one.flops_per_second for one in native or device.matrix.values()), default=0.0)
 
 
 def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float) -> list[str]:
-    """Raises the time of each operation to that of its first reads of inputs and weights and its writes of outputs.
+    """Raises each operation's time to the memory time of its first reads of inputs and weights and its output writes.
 
-    The constants of the closed forms describe repeated calls of a library, which finds a part of the weights in the
-    cache. A machine with a scratchpad reads the weights in each run.
+    The closed forms describe repeated library calls, which find a part of the weights in the
+    cache; but a machine with a scratchpad reads the weights in each run.
     """
     if device.kind not in KINDS:
         return []
@@ -48,7 +48,7 @@ def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float
     hertz = round(device.clock_hz)
     if lost := math.ceil(max(least.values()) * hertz) - sum(round(cost.seconds * hertz) for cost in rows):
         longest = max(rows, key=lambda cost: cost.seconds, default=None)
-        if longest is not None and lost > 0:  # time that rounding each operation to whole cycles removed
+        if longest is not None and lost > 0:  # restores time that rounding to cycles removed
             longest.seconds += lost / hertz
     after = sum(cost.seconds for cost in rows)
     if after <= before:
@@ -64,7 +64,7 @@ def _at_least(cost: Cost, seconds: float, term: str = "memory") -> None:
 
 
 def _spread(rows: Sequence[Cost], least: float, term: str) -> None:
-    """Distributes the excess of a graph's bound over the sum among operations, in proportion to their time."""
+    """If the graph's bound exceeds the sum of times, adds the excess to operations in proportion to their time."""
     total = sum(cost.seconds for cost in rows)
     if not rows or total >= least:
         return
@@ -76,7 +76,7 @@ def _spread(rows: Sequence[Cost], least: float, term: str) -> None:
 
 
 def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[float]:
-    """Bytes that each operation is the first to read (inputs and weights) or writes as outputs."""
+    """Returns, per operation, the bytes of inputs and weights that it reads first and of outputs that it writes."""
     sizes: dict[str, float] = {}
     root: dict[str, str] = {}
     for row in graph.core.inputs:
@@ -92,7 +92,7 @@ def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[flo
             root[op["results"][0]["name"]] = root[op["operands"][0]["name"]]
         elif op["bytes"] > 0:
             written = sum(_size(x, sizes) for x in op["results"] if x)
-            room = max(0.0, float(op["bytes"]) - written)  # a lookup reads only these rows of the table
+            room = max(0.0, float(op["bytes"]) - written)  # a lookup reads only the requested rows of the table
             for x in op["operands"]:
                 source = root.get(x["name"]) if x else None
                 if source is not None and source not in read:

@@ -1,4 +1,4 @@
-"""Crossover: whether another dtype or scheme is faster, from both predicted times, with a probability and a reason."""
+"""Crossover: compares the predicted times of a scheme and a baseline, with a probability and a reason."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .schemes import scheme
 
 __all__ = ["Crossover", "CrossoverSummary", "crossover"]
 
-EVEN = 0.02  # predicted times that differ by less are shown as even
+EVEN = 0.02  # relative difference of times up to which the verdict is "even"
 SQUARES = [(size, size, size) for size in (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)]
-SPREAD = 0.15  # relative error of a model whose constants were not fitted on rows of this device
+SPREAD = 0.15  # relative error of a model without constants fitted on this device
 
 
 def spread_of(entry: Any) -> float:
-    """Standard deviation of the logarithm of predicted over measured time: 1.25 times the mean absolute error."""
+    """Returns the standard deviation of log(predicted / measured time), 1.25 times the mean absolute error."""
     mean = entry.fit_error.get("mean") if entry.fit_error else None
     return 1.25 * float(mean if mean else SPREAD)
 
 
 def normal(x: float) -> float:
-    """Share of a standard normal distribution below x."""
+    """Returns the share of a standard normal distribution below x."""
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
@@ -65,19 +65,19 @@ class Crossover(Tabled):
         return bool(self.rows)
 
     def table(self) -> Table:
-        """The comparison per shape.
+        """Tabulates the comparison by shape.
 
         Returns:
-            Rows with m, n, k, batch, intensity of the baseline, milliseconds of both, speedup, helps, verdict,
-            probability that it helps, and the bound of each.
+            Rows with m, n, k, batch, intensity of the baseline, milliseconds of both schemes, speedup, helps, verdict,
+            probability that the scheme helps, and the bound of each scheme.
         """
         return Table(self.rows)
 
     def threshold(self) -> float | None:
-        """The intensity above which the scheme helps.
+        """Returns the arithmetic intensity above which the scheme helps.
 
         Returns:
-            FLOPs per byte of the baseline, where the scheme helps every shape above and no shape below; else None.
+            FLOPs per byte of the baseline if the scheme helps all shapes above it and no shape below; else None.
         """
         ordered = sorted(self.rows, key=lambda row: row["intensity"])
         helps = [row["helps"] for row in ordered]
@@ -89,10 +89,10 @@ class Crossover(Tabled):
         return math.sqrt(ordered[first - 1]["intensity"] * ordered[first]["intensity"])
 
     def summary(self) -> str:
-        """The result in a sentence.
+        """Describes the result in a sentence.
 
         Returns:
-            Number of shapes that it helps and the threshold, or the reason why the device cannot run it.
+            The number of shapes that the scheme helps and the threshold, or the reason why the device cannot run it.
         """
         if not self.possible:
             return f"{self.scheme} on {self.device.name}: no. {self.reason}"
@@ -106,7 +106,7 @@ class Crossover(Tabled):
         return text + (f". {self.reason}" if self.reason else "")
 
     def plot(self, axes: Any = None) -> Any:
-        """Speed-up over the intensity, with the band of the model's error.
+        """Plots the speed-up over the intensity, with a band of the model's error.
 
         Args:
             axes: matplotlib axes; new ones by default.
@@ -134,10 +134,10 @@ class CrossoverSummary(Tabled):
         self.device, self.against, self.parts = device, against, list(parts)
 
     def table(self) -> Table:
-        """One row per scheme.
+        """Tabulates the crossovers, one row per scheme.
 
         Returns:
-            Rows with scheme, possible, shapes that it helps, threshold in FLOPs per byte, best speed-up and the reason.
+            Rows with scheme, possible, number of helped shapes, threshold in FLOPs per byte, best speed-up and reason.
         """
         return Table(
             [
@@ -155,7 +155,7 @@ class CrossoverSummary(Tabled):
         )
 
     def best(self) -> Table:
-        """The fastest scheme of every shape.
+        """Returns the fastest scheme of every shape.
 
         Returns:
             Rows with m, n, k, batch, scheme, milliseconds and speed-up over the baseline.
@@ -171,7 +171,7 @@ class CrossoverSummary(Tabled):
         return Table(list(rows.values()))
 
     def summary(self) -> str:
-        """One line per scheme.
+        """Describes each scheme in one line.
 
         Returns:
             The text.
@@ -189,7 +189,7 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     for shape in given:
         try:
             values = tuple(float(x) for x in shape)
-        except Exception:  # an error inside the object's own method also ends here
+        except Exception:  # also catches an error in the object's own method
             values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(
@@ -203,7 +203,7 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
 
 
 def sweep(m: str, n: str, k: str, batch: str = "1") -> list[tuple[float, ...]]:
-    """Shapes from extents, each a number or a range; "1:4096" gives all powers of two in the range."""
+    """Returns all shapes of extents, each a number or a range such as "1:4096" with its powers of two."""
     every = itertools.product(_extents(m), _extents(n), _extents(k), _extents(batch))
     return [shape[:3] if batch.strip() == "1" else shape for shape in every]
 
@@ -259,7 +259,7 @@ def _crossover_of(device: Device, name: str, against: str, shapes: np.ndarray, o
 
 
 def baseline(device: Device, asked: str | None = None) -> str:
-    """The default baseline: the first of bf16, fp16 and fp32 that runs natively."""
+    """Returns the default baseline: the first of bf16, fp16 and fp32 that runs natively and is not `asked`."""
     for name in ("bf16", "fp16", "fp32"):
         if name != asked and device.rate(scheme(name).arithmetic).how == "native":
             return name
@@ -276,18 +276,18 @@ def crossover(
     engine: str = "",
     profile: Profile | str | None = None,
 ) -> Crossover | CrossoverSummary:
-    """Whether a dtype or scheme makes matrix products faster than a baseline, by predicted time.
+    """Compares the predicted times of matrix products under a dtype or scheme with those under a baseline.
 
     Args:
-        device: a device, its name or label, a file, a machine or the name of one.
+        device: a device, its name, label or file; or a machine or its name.
         dtype: scheme to compare; all schemes by default.
         against: baseline; by default the first of bf16, fp16 and fp32 that runs natively and is not `dtype`.
         shapes: (m, n, k) or (m, n, k, batch); squares from 32 to 8192 by default.
-        engine: serving engine whose kernels to use; "" for a library's.
+        engine: serving engine whose kernels run; "" for kernels of a library.
         profile: constants fitted by `calibrate`; by default those of the device's family.
 
     Returns:
-        The crossover; without a dtype, a summary of one per scheme.
+        The crossover; without `dtype`, a summary of the crossovers of all schemes.
 
     Raises:
         UserError: for an unknown device, scheme or engine, or an invalid shape.

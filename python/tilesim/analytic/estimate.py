@@ -1,4 +1,4 @@
-"""Closed-form results: an estimate of a graph on a device."""
+"""Estimates a graph's time on a device in closed form."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Estimate(Result):
         return {"estimate": {"costs": [vars(cost) for cost in self.costs], "kernels": kernels}}
 
     def terms(self) -> Table:
-        """The terms of each operation, longest operation first.
+        """Tabulates the time terms of each operation, longest operation first.
 
         Returns:
-            Rows with operation, kind, scheme, model, milliseconds, bound, occupancy (share of the units that the tiles
+            Rows with operation, kind, scheme, model, milliseconds, bound, occupancy (share of units that the tiles
             keep busy; None if not modelled) and each term in milliseconds.
         """
         names = sorted({name for cost in self.costs for name in cost.terms})
@@ -84,12 +84,12 @@ class Estimate(Result):
         return Table(sorted(rows, key=lambda row: -row["ms"]))
 
     def kernels(self) -> Table:
-        """The kernels that a compiler generates from the graph, in execution order.
+        """Tabulates the kernels that a compiler generates from the graph, in execution order.
 
         Returns:
             Rows with kernel, kind (library, pointwise, reduction), operations (number), fused (their names if there are
-            several), launches, bytes, ms (including waits for the host) and bound. Empty without a compiler: the closed
-            form then prices single operations, see `terms`.
+            several), launches, bytes, ms (including waits for the host) and bound. Empty without a compiler; the closed
+            form prices single operations (see `terms`).
         """
         return Table(
             [
@@ -108,11 +108,11 @@ class Estimate(Result):
         )
 
     def caches(self) -> Table:
-        """Bytes of each operation, and the memory levels that can hold them.
+        """Tabulates the bytes of each operation and the memory levels that can hold them.
 
         Returns:
-            Rows with operation, bytes, the nearest level that can hold them, the pressure on the shared level (low,
-            medium, high) and the share of bytes that repeated calls find there (None if not modelled).
+            Rows with operation, bytes, the nearest level that can hold these, the pressure on the shared level (low,
+            medium, high) and the share of bytes that repeated calls find in it (None if not modelled).
         """
         device = Device.load(self.data["configuration"]["device"])
         return Table(
@@ -130,10 +130,10 @@ class Estimate(Result):
         )
 
     def shares(self) -> dict[str, float]:
-        """The share of the time that each term bounds.
+        """Returns the share of the time that each term bounds.
 
         Returns:
-            For each term the share of the total, a number from 0 to 1, of the operations that it bounds.
+            By term, the fraction (0 to 1) of the total time in operations that the term bounds.
         """
         total = sum(cost.seconds for cost in self.costs) or 1.0
         out: dict[str, float] = {}
@@ -143,7 +143,7 @@ class Estimate(Result):
         return dict(sorted(out.items(), key=lambda item: -item[1]))
 
     def advice(self) -> Iterator[Advice]:
-        """The advice of `explain`, one by one.
+        """Yields the advice of `explain`.
 
         Yields:
             Each change with the gain of its estimate.
@@ -154,10 +154,10 @@ class Estimate(Result):
         yield from self.explain()
 
     def explain(self) -> list[Advice]:
-        """Changes of the device with their estimated gains, best first.
+        """Estimates the graph on changed devices.
 
         Returns:
-            Each change with the gain of its estimate.
+            The changes with their estimated gains, best first.
 
         Raises:
             UserError: for a result from a file or a pickle.
@@ -208,19 +208,19 @@ def estimate(
     profile: Profile | str | None = None,
     compiler: str | None = None,
 ) -> Estimate:
-    """Closed-form time of a graph on a device, summed over operations or kernels.
+    """Estimates the time of a graph on a device in closed form, summed over operations or kernels.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
         device: a device, its name or label, a file, a machine or the name of one.
-        scheme: scheme of products with weights ("fp8", "int4_wo"); by default the graph's dtypes.
-        engine: serving engine whose kernels to use ("vLLM", "TensorRT-LLM"); "" for a library's.
+        scheme: scheme of products with weights ("fp8", "int4_wo"); by default by the graph's dtypes.
+        engine: serving engine whose kernels run ("vLLM", "TensorRT-LLM"); "" for kernels of a library.
         profile: constants fitted by `calibrate`; by default those of the device's family.
         compiler: compiler of kernels for a GPU: "eager" (torch, one by one), "torch" (torch.compile), "xla", or
             "serving" (a serving engine of language models, also on TPUs: captured graphs with fused kernels, as in
             `ts.cluster.step`); `.kernels()` lists the kernels. By default "serving" for a model that reads tokens and
-            returns logits; else no framework: operations as kernel tables measure them, with elementwise ones fused
-            into the kernel before them.
+            returns logits; else prices operations as kernel tables measure them, with elementwise operations fused
+            into the preceding kernel.
 
     Returns:
         The result, of the same type as a simulation's, with the terms of each operation.

@@ -18,15 +18,15 @@ from ..base.paths import configs_dir
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
 
-MAX_ROWS = 1 << 22  # largest number of keys of fitted rows: a small compressed text could expand to gigabytes
+MAX_ROWS = 1 << 22  # most keys of fitted rows, because a small compressed text could expand to gigabytes
 
 
 @dataclass(frozen=True)
 class Protocol:
     """Measurement protocol of a source: cache state, kernel launches, clock, statistic.
 
-    `weight_sets`: distinct weights of repeated calls; a negative number means: as many as fill the cache, at most so
-    many.
+    `weight_sets`: number of distinct weights of repeated calls; -n means as many as fill the cache, at most
+    n.
     """
 
     name: str
@@ -36,20 +36,20 @@ class Protocol:
     clock: str = "boost"
     statistic: str = "mean"
     source: str = ""
-    single: tuple[str, ...] = ()  # schemes that were measured on one set of weights
-    casts: int = 1  # kernels of a cast: one if the scale is known, three if it is computed first
+    single: tuple[str, ...] = ()  # schemes measured on one set of weights
+    casts: int = 1  # kernels per cast: one with a known scale, three with a computed scale
     packs: bool = False  # whether each call rearranges the weights
-    packs_beyond: float = 0.0  # up to this number of multiply-adds, products do not rearrange the weights
-    # (family, scheme, seconds): time of the host per call without a captured graph, overlapped with earlier calls
+    packs_beyond: float = 0.0  # multiply-adds up to which products do not rearrange the weights
+    # (family, scheme, seconds): host time per call without a captured graph, overlapped with earlier calls
     eager: tuple[tuple[str, str, float], ...] = ()
-    calls: float = 1000.0  # number of consecutive calls, warm-up included: it sets the load on the power limiter
+    calls: float = 1000.0  # consecutive calls including warm-up; they determine the power limit
 
     def sets_of(self, scheme: str) -> float:
-        """Number of distinct weights that repeated calls of a scheme read."""
+        """Returns the number of distinct weights that repeated calls of a scheme read."""
         return 1.0 if scheme in self.single else self.weight_sets
 
     def host_of(self, family: str, scheme: str) -> float:
-        """Seconds that the host spends per call of a scheme on a family's devices; 0 with a captured graph."""
+        """Returns the host's seconds per call of a scheme on a family's devices; 0 with a captured graph."""
         return next((seconds for of, name, seconds in self.eager if (of, name) == (family, scheme)), 0.0)
 
 
@@ -77,7 +77,7 @@ _PROTOCOLS = [
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol of an engine or source."""
+    """Returns the protocol of an engine or source; the default protocol for unknown names."""
     for row in _PROTOCOLS:
         if row.name.lower() == name.strip().lower():
             return row
@@ -85,7 +85,7 @@ def protocol(name: str) -> Protocol:
 
 
 def protocol_names() -> list[str]:
-    """Names of the known engines and sources."""
+    """Returns the names of the known engines and sources."""
     return [row.name for row in _PROTOCOLS]
 
 
@@ -104,13 +104,13 @@ class Entry:
     rows: int = 0
     fit_error: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
-    unit_flops_per_cycle: float = 0.0  # rate of the measured device's unit; 0 if the family shares the constants
+    unit_flops_per_cycle: float = 0.0  # unit rate of the measured device; 0 if constants hold for the family
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
-            Fields that are set, operation and scheme always.
+            A dict with operation, scheme and all nonempty fields.
         """
         data = {key: value for key, value in self.__dict__.items() if value or key in ("operation", "scheme")}
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
@@ -127,7 +127,7 @@ class Family:
     note: str = ""
 
     def find(self, operation: str, scheme: str, engine: str = "") -> Entry | None:
-        """Finds the entry of an operation and scheme; an entry of the given engine comes first."""
+        """Finds the entry of an operation and scheme; prefers an entry of the given engine."""
         found = [entry for entry in self.entries if entry.operation == operation and entry.scheme == scheme]
         same = [entry for entry in found if entry.engine.lower() == engine.strip().lower()]
         return next(iter(same or found), None)
@@ -135,7 +135,7 @@ class Family:
 
 @cache
 def _shipped() -> dict[str, Path]:
-    """Maps family names, which device files refer to, to files."""
+    """Returns the shipped family files by name; device files refer to these names."""
     return {path.stem: path for path in (configs_dir() / "families").glob("*.json")}
 
 

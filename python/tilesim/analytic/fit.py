@@ -1,4 +1,4 @@
-"""Robust fit of a model's constants; constants that the rows do not determine keep their start."""
+"""Fits a model's constants robustly; constants that the rows do not determine keep their start values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Fit", "fit", "label", "statistics"]
 Array = NDArray[np.float64]
 # A residual is log(predicted / measured). Beyond SCALE it counts linearly, which limits the effect of outliers.
 SCALE = 0.1
-# A constant that moves by a factor e from its start costs as much as one row with residual PRIOR.
+# Moving a constant by a factor e from its start costs as much as one row with residual PRIOR.
 PRIOR = 0.2
 # The rows determine a constant if moving it by MOVE (in its logarithm) costs more than SHOWN times the mean cost of a
-# row (two standard deviations), and more than one row that is off by 3 %.
+# row (two standard deviations), and more than one row with an error of 3 %.
 SHOWN, LEAST, MOVE = 4.0, 1e-3, 0.3
-# A limit that never binds has no slope; additional starts therefore lie where it binds (in logarithms).
+# An inactive limit has zero gradient; additional starts (in logarithms) therefore make these limits active.
 BINDING = {"energy": 0.75, "vector_rate": -3.0}
-# A constant that no row determines takes the value of a related constant: kernels of one protocol launch alike.
+# A constant that no row determines takes the value of a related one, because kernels of one protocol launch equally.
 FOLLOWS = {"vector_launch": "launch"}
 
 
@@ -31,8 +31,8 @@ FOLLOWS = {"vector_launch": "launch"}
 class Fit:
     """Constants after a fit, whether the rows determine them (`shown`), and their starts.
 
-    `loose`: fitted, because a return to the start raises the cost, although a change by a third does not.
-    `follows`: not determined, and taken from the named constant.
+    `loose`: fitted although a change by a third does not raise the cost, because a return to the start does.
+    `follows`: constants that are not determined, and the constants whose values they take.
     """
 
     constants: dict[str, float]
@@ -57,7 +57,7 @@ def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
 
 
 def statistics(predicted: Array, measured: Array) -> dict[str, float]:
-    """Statistics of the absolute relative errors."""
+    """Returns statistics of the absolute relative errors by name."""
     error = np.abs(predicted / measured - 1)
     if not len(error):
         return {"mean": 0.0, "median": 0.0, "max": 0.0, "n": 0}
@@ -69,13 +69,13 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
     }
 
 
-ALIKE = 40  # number of rows of similar time whose scatter is measured together
-ENOUGH = 600  # from this number of rows on, scatter sets the weights
+ALIKE = 40  # rows of similar time that share one estimate of scatter
+ENOUGH = 600  # least number of rows for weights by scatter
 MOST = 10.0  # largest weight relative to the median row
 
 
 def evenness(predicted: Array, measured: Array) -> Array:
-    """Weights rows by the scatter of rows of similar time: long kernels repeat within 1 %, short ones within 10 %."""
+    """Returns row weights from the scatter of rows of similar time: long kernels vary by 1 %, short ones by 10 %."""
     residual = np.log(predicted / measured)
     scatter = np.empty(len(measured))
     for part in np.array_split(np.argsort(measured), max(1, len(measured) // ALIKE)):
@@ -146,7 +146,7 @@ def fit(
     shown = {name: index not in unseen for index, name in enumerate(names)}
     loose = {names[index]: True for index in unsure}
     final = constants(x)
-    # the logarithm rounds; this value is exact
+    # exact values, which exp(log(x)) would round
     final.update({name: float(start[name]) for name in names if not shown[name]})
     follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
     final.update({name: final[of] for name, of in follows.items()})
@@ -157,14 +157,14 @@ def fit(
 def _unseen(
     cost: Callable[[Array], float], best: Array, origin: Array, bounds: tuple[Array, Array], rows: int
 ) -> tuple[Array, list[int], list[int]]:
-    """Returns constants that the rows do not determine to their start: the constants, the returned ones, and the
-    constants that are hardly determined but whose return would cost."""
+    """Resets constants that the rows do not determine; returns the constants, the reset ones, and the
+    weakly determined ones whose reset would raise the cost."""
     x = best.copy()
     reached = cost(x)
     noticed = max(SHOWN * reached / rows, LEAST)
     unseen: list[int] = []
     unsure: list[int] = []
-    for index in np.argsort(np.abs(x - origin)):  # start with the constant that moved least
+    for index in np.argsort(np.abs(x - origin)):  # starts with the constant that moved least
         beside = [_stepped(x, index, by, *bounds) for by in (-MOVE, MOVE)]
         if max(map(cost, beside)) > reached + noticed:
             continue

@@ -1,4 +1,4 @@
-"""Matrix products: the compiled model, with the kernels of a library and the constants of a family or profile."""
+"""Times matrix products by the core's model, with a library's kernels and constants of a family or profile."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GemmEstimator:
         return self.packs or self.scheme.weight_bytes < self.scheme.activation_bytes
 
     def core(self, constants: dict[str, float] | None = None) -> _core.GemmModel:
-        """The compiled model, with some constants replaced."""
+        """Builds the core's model; `constants` replace those of the entry."""
         device, how = self.device, self.scheme
         shared = device.shared
         hardware = {
@@ -84,12 +84,12 @@ class GemmEstimator:
         return _core.GemmModel(hardware, bytes_, values, kernels(self.entry.kernels))
 
     def seconds(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> NDArray[np.float64]:
-        """Time of `batch` products of [m, k] by [k, n]."""
+        """Returns the seconds of `batch` products of [m, k] by [k, n]."""
         shape, columns = _columns(batch, m, n, k)
         return np.asarray(self.core().seconds(*columns)).reshape(shape)
 
     def terms(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> dict[str, NDArray[np.float64]]:
-        """Every term of the time."""
+        """Returns the seconds of each term of products by name."""
         shape, columns = _columns(batch, m, n, k)
         table = np.asarray(self.core().terms(*columns))
         return {name: table[:, i].reshape(shape) for i, name in enumerate(TERMS)}
@@ -125,7 +125,7 @@ def _like(device: Device) -> Sequence[str]:
 
 
 def array_edge(device: Device) -> int:
-    """Number of rows and columns of a unit's array, from its rate for 16-bit floats or the nearest dtype."""
+    """Infers the rows (= columns) of a unit's array from its rate for 16-bit floats, else f32 or i8."""
     for dtype in ("bf16", "f16", "f32", "i8"):
         if flops := device.rate(dtype).flops_per_second:
             edge = math.sqrt(flops / device.units / device.clock_hz / 2)
@@ -139,11 +139,11 @@ def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
     menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": arrays, "npu": arrays}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = standard(device, how, called.casts)
-    if device.kind in ("tpu", "npu"):  # the scratchpad feeds the arrays at their full rate
+    if device.kind in ("tpu", "npu"):  # the scratchpad supplies the arrays at full rate
         constants["feed"] = CONSTANTS["feed"]["high"]
         constants["half_tile"] = constants["epilogue"] = 0.0
         constants["tile"], constants["energy"] = (CONSTANTS[name]["low"] for name in ("tile", "energy"))
-    if called.launch != "graph" or device.kind != "gpu":  # in a captured graph a call adds only the kernel's ramp
+    if called.launch != "graph" or device.kind != "gpu":  # a captured graph launches faster
         constants["launch"] = constants["vector_launch"] = device.launch_seconds * device.clock_hz
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)
@@ -157,7 +157,7 @@ def find_entry(
     source: str = "",
     profile: Profile | None = None,
 ) -> tuple[Entry | None, str]:
-    """Finds constants in the profile, the family or a similar family, and names their origin."""
+    """Finds constants in the profile, the family or a similar family; returns the entry and its origin."""
     for name in names:
         if profile is not None and (entry := profile.find(operation, device.name, name, engine, source)):
             return entry, f"profile {profile.name}"
@@ -168,7 +168,7 @@ def find_entry(
     return None, "defaults"
 
 
-# A scheme without fitted constants borrows those of the nearest one that runs the same type of kernel.
+# A scheme without fitted constants takes those of the most similar scheme with the same type of kernel.
 _WIDENED = ["int4_wo", "int8_wo", "bf16"]
 _NEAREST = {
     "fp16": ["bf16"], "bf16": ["fp16"], "tf32": ["bf16"], "fp8_e5m2": ["fp8"], "fp8_nocast": ["fp8"],
@@ -179,15 +179,15 @@ _NEAREST = {
 
 
 def nearest_schemes(name: str) -> list[str]:
-    """Schemes that run the same type of kernel, nearest first."""
+    """Returns the schemes that run the same type of kernel, most similar first."""
     return list(_NEAREST.get(name, []))
 
 
 def _narrower(entry: Entry, device: Device, rate: Rate) -> Entry:
-    """Constants for a device whose units have fewer lanes than those of the measured device.
+    """Adapts constants to a device whose units have fewer lanes than those of the measured device.
 
-    Operand delivery limits both units to the same operations per cycle, so that fewer lanes are busy for a larger share
-    of the time, up to all of it.
+    Operand loads limit both units to the same operations per cycle, so fewer lanes are busy for a larger share
+    of the time, at most all of it.
     """
     own = rate.flops_per_second / (device.units * device.clock_hz)
     if not entry.unit_flops_per_cycle or own > 0.95 * entry.unit_flops_per_cycle:
@@ -208,14 +208,14 @@ def estimator(
     source: str = "",
     profile: Profile | str | None = None,
 ) -> GemmEstimator:
-    """The product model of a device and scheme."""
+    """Returns the product model of a device and scheme."""
     target = Device.load(device)
     how = scheme(dtype, target)
     rate = target.rate(how.arithmetic)
     if rate.how == "absent":
         raise Unsupported(f"{target.name} cannot run {how.name}: {rate.reason}")
     names = [how.name, *_NEAREST.get(how.name, [])]
-    if rate.how == "emulated":  # an emulated dtype runs on the vector lanes, as single precision does
+    if rate.how == "emulated":  # an emulated dtype runs on vector lanes like fp32
         names = [how.name, "fp32"]
     entry, origin = find_entry("gemm", target, names, engine, source, Profile.open(profile))
     if entry is None:
@@ -237,5 +237,5 @@ def gemm_seconds(
     batch: ArrayLike = 1,
     **options: Any,
 ) -> NDArray[np.float64]:
-    """Time of matrix products."""
+    """Returns the seconds of matrix products."""
     return estimator(device, dtype, **options).seconds(m, n, k, batch)

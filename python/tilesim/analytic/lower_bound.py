@@ -1,4 +1,4 @@
-"""Lower bounds of a graph's bytes and time on a machine or device, and its roofline."""
+"""Computes lower bounds of a graph's bytes and time on a machine or device, and its roofline."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = ["Roofline", "bound_knowing", "lower_bound", "roofline"]
 
 @checked()
 def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mapping[str, Any] | None = None) -> Bound:
-    """A schedule-independent lower bound of bytes and seconds of a graph.
+    """Computes a schedule-independent lower bound of bytes and seconds of a graph.
 
-    Where the arrays multiply i8, products of dequantized operands count as integer products, as in `ts.compile`. Where
-    multipliers skip zeros, sparse weights count as stored, and zeros are not multiplied.
+    If arrays multiply i8, products of dequantized operands count as integer products, as in `ts.compile`. If
+    multipliers skip zeros, sparse weights count with their stored bytes, and zeros are not multiplied.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
         machine: a machine, its name or file; or a device, its name or label. A device is described only by its rates,
             so its bound ignores tile sizes and the size of the on-chip memory.
-        tensors: by name, integers for the lengths and pages of attention caches, or values from which the graph
+        tensors: integer arrays by name: lengths and pages of attention caches, or values from which the graph
             computes them. Without them, the bound assumes empty caches.
 
     Returns:
@@ -57,7 +57,7 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mappin
 
 
 def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[str, Any] | None) -> Bound:
-    """Computes the bound of `lower_bound` for tensors that were checked."""
+    """Computes `lower_bound` for checked tensors."""
     known = attention_data(found.core, tensors) if tensors else {}
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
@@ -75,7 +75,7 @@ def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[
 
 
 def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Checks arrays of values for the graph."""
+    """Checks names, shapes and dtypes of tensor values; returns arrays."""
     core = graph.core
     types = {row["name"]: row for op in core.operations("") for row in (*op["operands"], *op["results"]) if row}
     types |= {row["name"]: row for row in core.inputs}
@@ -104,7 +104,7 @@ def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _needs_arrays(op: Mapping[str, Any]) -> bool:
-    """Whether only the arrays can multiply it; vector units can run depthwise convolutions and loop bodies."""
+    """Whether only arrays can run an operation; vector units can run depthwise convolutions and loop bodies."""
     groups = int(op["attributes"].get("groups", 1))
     return bool(op["flops"]["matrix"] > 0 and not op["functions"] and op["kind"] != "scan" and groups == 1)
 
@@ -114,7 +114,7 @@ class Roofline(Tabled):
     """A lower bound of the time, and the position of each operation below the roofline."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
-        """Takes FLOPs and bytes from the graph, rates from the device."""
+        """Computes FLOPs and bytes from the graph, and rates from the device."""
         self.device = device
         self.name = graph.core.name
         graph = needed(graph)
@@ -132,16 +132,16 @@ class Roofline(Tabled):
 
     @property
     def seconds(self) -> float:
-        """The larger of the products' seconds at the highest rate of any dtype and the compulsory bytes' seconds."""
+        """Lower bound in seconds: products at the highest rate of any dtype, or the compulsory bytes if longer."""
         return max(self.compute_seconds, self.memory_seconds)
 
     @property
     def bound(self) -> str:
-        """The resource that limits the bound: compute or memory."""
+        """The limiting resource: "compute" or "memory"."""
         return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
 
     def ceilings(self) -> Table:
-        """Ridge points per dtype and memory level: the intensity above which arithmetic is the limit.
+        """Tabulates ridge points by dtype and memory level: the intensity above which compute is the limit.
 
         Returns:
             Rows with dtype, how, TFLOP/s, level, GB/s and ridge in FLOPs per byte; unsupported dtypes have a reason
@@ -165,10 +165,10 @@ class Roofline(Tabled):
         return Table(rows)
 
     def table(self) -> Table:
-        """The position of each operation.
+        """Tabulates the position of each operation below the roofline.
 
         Returns:
-            Rows with operation, FLOPs, bytes, intensity in FLOPs per byte, the ceiling there in TFLOP/s, least
+            Rows with operation, FLOPs, bytes, intensity in FLOPs per byte, ceiling at this intensity in TFLOP/s, least
             milliseconds and the bound.
         """
         rows = []
@@ -198,7 +198,7 @@ class Roofline(Tabled):
         return rate.flops_per_second
 
     def plot(self, axes: Any = None) -> Any:
-        """Draws the roofline: ceilings per dtype, a slope per level, operations as points; log-log.
+        """Plots the roofline on logarithmic axes: ceilings by dtype, a slope per memory level, operations as points.
 
         Args:
             axes: matplotlib axes; new ones by default.
@@ -225,9 +225,9 @@ class Roofline(Tabled):
 
 @checked()
 def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
-    """The roofline of a graph on a device from FLOPs, compulsory bytes and peak rates.
+    """Computes the roofline of a graph on a device from FLOPs, compulsory bytes and peak rates.
 
-    Where a machine's arrays multiply i8, products of dequantized operands count as integer products, as in
+    If a machine's arrays multiply i8, products of dequantized operands count as integer products, as in
     `ts.compile`.
 
     Args:
@@ -248,5 +248,5 @@ def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
 
 
 def _dtype(op: Mapping[str, Any]) -> str:
-    """The dtype of an operation's first operand."""
+    """Returns the dtype of an operation's first operand."""
     return str(op["operands"][0]["dtype"]) if op["operands"] else "f32"

@@ -1,4 +1,4 @@
-"""Menus of kernels from which libraries choose, and the source of each menu."""
+"""Kernel menus of libraries, and the source of each menu."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # CUTLASS kernels for block-scaled 4-bit floats: k-tiles of 128 bytes, 128 rows at least, no split of k (CUTLASS's
     # example 72 and its sm100 builder; those of TensorRT-LLM are timed beforehand)
     "fp4-sm100": [(m, n, 256, 1, 0, _LARGE, 0, _LARGE) for m, n in _BLOCK_SCALED],
-    # the one that TensorRT-LLM runs outside its autotuner, as AIConfigurator's collector does (fp4Gemm.cpp)
+    # the kernel that TensorRT-LLM runs without its autotuner, as AIConfigurator's collector does (fp4Gemm.cpp)
     "fp4-sm100-untuned": [(128, 256, 256, 1, 0, _LARGE, 0, _LARGE)],
     # the same kernels for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
     "fp4-sm120": [(m, n, 128, 1, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (256, 128)]],
@@ -58,7 +58,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4),
     ],
-    # cuBLAS's batched products, one call per column block: one small tile, or two of them along the columns
+    # cuBLAS's batched products, one call per column block of one or two small tiles
     "simt-batched": [(64, n, 8, 4, 0, _LARGE, 0, _LARGE) for n in (64, 128)],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
@@ -79,9 +79,9 @@ BY_RULES = {"library-rules", "simt"}
 
 
 def kernels(name: str) -> list[tuple[float, ...]]:
-    """The kernels of a menu, one row each."""
+    """Returns the kernels of a menu, one row each."""
     if (edge := name.removeprefix("array-")) != name and edge.isdecimal():
-        # systolic arrays: the array's edge in columns and contraction, rows streamed through; wide ones take 8 at once
+        # systolic arrays: n and k are the array's edge, m counts streamed rows; large arrays take 8 at once
         rows = (512, 256, 128, 8) if int(edge) >= 128 else (512, 128, 32, 8, 2, 1)
         return [(m, int(edge), int(edge), 1, 0, _LARGE, 0, _LARGE) for m in rows]
     if name not in _MENUS:

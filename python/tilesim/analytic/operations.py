@@ -1,4 +1,4 @@
-"""Closed-form costs of the operations of a graph."""
+"""Prices the operations of a graph in closed form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes that do not quantiz
 
 @dataclass
 class Cost:
-    """Seconds of one operation and its terms, with bytes and FLOPs as the graph counts them."""
+    """Seconds of one operation and of its terms, with the graph's bytes and FLOPs."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class Cost:
     flops: float
     scheme: str
     model: str
-    hits: float | None  # share of its bytes that the shared level holds; None if not modelled
+    hits: float | None  # share of bytes found in the shared cache level; None if not modelled
     occupancy: float | None  # share of the units that its tiles keep busy; None if not modelled
 
     @property
@@ -46,7 +46,7 @@ class Costs:
     """The core's cost model for a device with a scheme, an engine and a profile."""
 
     def __init__(self, device: Device, scheme: str | None, engine: str, profile: Profile | None) -> None:
-        """Looks up no constants yet: these depend on the dtypes of graphs."""
+        """Stores the options; constants are looked up later, because they depend on a graph's dtypes."""
         self.device, self.scheme, self.engine, self.profile = device, scheme, engine, profile
         self._notes: dict[tuple[str, str], set[str]] = {}  # notes of the closed forms, by form and dtype
         self._model: _core.OperationModel | None = None
@@ -67,7 +67,7 @@ class Costs:
         return self._model
 
     def complete(self, price: Callable[[_core.OperationModel], Any]) -> Any:
-        """Calls the core again until it has the models of all dtypes that it needs, and returns its result."""
+        """Calls `price` and adds the models that its result lacks, until none is missing; returns the result."""
         found = price(self.model)
         while found.missing:
             for form, dtype in found.missing:
@@ -76,7 +76,7 @@ class Costs:
         return found
 
     def price(self, graph: _core.Graph) -> tuple[_core.Costs, list[str]]:
-        """Costs of all operations of a graph, from one call of the core."""
+        """Returns the costs of all operations of a graph, and the notes."""
         found = self.complete(lambda model: model.price(graph))
         return found, sorted({*found.notes, *(note for notes in self._notes.values() for note in notes)})
 
@@ -100,7 +100,7 @@ class Costs:
             self.model.give_lacking(form, dtype, f"{error}{self._remedy(dtype)}")
 
     def _remedy(self, dtype: str) -> str:
-        """The advice for products of an unsupported dtype."""
+        """Returns a suggestion for products of an unsupported dtype; "" without one."""
         if not self.scheme and (found := narrower(self.device)):
             return f". {found}"
         rates = self.device.matrix.items()
@@ -143,7 +143,7 @@ class Costs:
         return multiplied
 
     def _unquantized(self, dtype: str, notes: set[str]) -> Scheme:
-        """The scheme of attention and of products of activations: weight quantization leaves them in 16 bits."""
+        """Returns the scheme of attention and of activation products, which weight quantization leaves in 16 bits."""
         if self.scheme is None:
             return self._scheme_of(dtype, None, notes)
         wanted = scheme(self.scheme, self.device)
@@ -154,19 +154,19 @@ class Costs:
 
 
 def by_default(how: Scheme, device: Device) -> Scheme:
-    """The scheme with a device's default precision: on TPUs, f32 products run in bf16."""
+    """Returns the scheme with the device's default precision: on TPUs, f32 products run in bf16."""
     return replace(how, arithmetic="bf16") if device.kind == "tpu" and how.name == "fp32" else how
 
 
 def inlined(graph: Graph) -> Any:
-    """Copies the core's graph and replaces its calls by their bodies."""
+    """Returns a copy of the core's graph with inlined calls."""
     core = graph.core.copy()
     core.inline_calls()
     return core
 
 
 def rows_of(found: _core.Costs) -> list[Cost]:
-    """Costs of single operations from the core's result."""
+    """Converts the core's result to costs; raises `Unsupported` if the core rejected an operation."""
     if found.refused is not None:
         name, kind, why = found.refused
         error = Unsupported(f"operation {name} ({kind}): {why}")
@@ -176,7 +176,7 @@ def rows_of(found: _core.Costs) -> list[Cost]:
 
 
 def narrower(device: Device) -> str:
-    """The advice if a device does not multiply a dtype of a graph."""
+    """Returns the suggestion to quantize if a device multiplies i8 but no floats; else ""."""
     there = {name for name, one in device.matrix.items() if one.flops_per_second > 0}
     if "i8" not in there or there & {"f32", "f16", "bf16"}:
         return ""
@@ -184,18 +184,18 @@ def narrower(device: Device) -> str:
 
 
 def flat_operations(graph: Graph) -> list[dict[str, Any]]:
-    """The operations of a graph with its calls replaced by their bodies."""
+    """Returns the operations of a graph with inlined calls."""
     return list(inlined(graph).operations())
 
 
 def needed(graph: Graph) -> Graph:
-    """Removes operations that no output needs."""
+    """Returns the graph without operations that no output needs."""
     smaller = graph.copy()
     return smaller if smaller.remove_dead_code() else graph
 
 
 def unfolded(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yields the operations that depend on data; compilers fold the others into constants."""
+    """Yields the operations that depend on inputs; compilers fold the others into constants."""
     fixed: set[str] = set()
     for op in operations:
         if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":

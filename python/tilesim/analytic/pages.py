@@ -1,4 +1,4 @@
-"""HTML pages of closed-form results, self-contained, built from the elements of result pages."""
+"""Builds self-contained HTML pages of closed-form results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _NOT_TERMS = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
-_EVEN = 1.02  # a smaller ratio of times counts as even
+_EVEN = 1.02  # ratio of times up to which they count as even
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
@@ -35,7 +35,7 @@ def _table(title: str, rows: Sequence[dict[str, Any]], what: str) -> Section:
 
 
 def roof_of(bound: Any, estimate: Any = None) -> Section:
-    """The roofline with operations at their predicted rates, or at the rates of the bound."""
+    """Draws the roofline with operations at their predicted rates; without an estimate, at the rates of the bound."""
     device = bound.device
     seconds = {cost.name: cost.seconds for cost in estimate.costs} if estimate else {}
     points = []
@@ -79,17 +79,17 @@ def _terms(result: Any, most: int) -> Section:
 
 
 def roofline_page(bound: Any, estimate: Any = None) -> str:
-    """Page of the roofline, with operations at their predicted rates."""
+    """Returns the page of the roofline, with operations at their predicted rates."""
     return document(f"{bound.name} on {bound.device.name}", [roof_of(bound, estimate)])
 
 
 def terms_page(result: Any, most: int = 40) -> str:
-    """Page of the longest operations and their terms."""
+    """Returns the page of the longest operations and their terms."""
     return document(result.summary(), [_terms(result, most)])
 
 
 def html_report(result: Any, bound: Any) -> str:
-    """Page with roofline, stacked terms, caches, advice and ceilings."""
+    """Returns the page with roofline, stacked terms, caches, advice and ceilings."""
     advice = [repr(item) for item in result.explain() if item.worth_telling]
     sections = [
         roof_of(bound, result),
@@ -104,7 +104,7 @@ def html_report(result: Any, bound: Any) -> str:
 
 
 def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
-    """Page of predicted over measured times with a band, and the statistics of every group."""
+    """Returns the page of predicted over measured times with a band, and statistics by group."""
     from .measured.tables import group_key
 
     skip = {"status", "reason", "measured_ms", "predicted_ms", "error", "fitted", "latency_ms"}
@@ -129,7 +129,7 @@ def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
 
 
 def suite_page(table: Table) -> str:
-    """Page of a suite on several devices."""
+    """Returns the page of a suite on several devices."""
     bars = [
         Bar(f"{row['workload']}, {row['device']}", {row["device"]: row["ms"] / 1e3},
             f"{figures.duration(row['ms'] / 1e3)}, {row['speedup']:.3g}x, bound by {row['bound']}")
@@ -142,7 +142,7 @@ def suite_page(table: Table) -> str:
 
 
 def crossover_map_page(summary: Any) -> str:
-    """Page with a map of the schemes that help, by shape."""
+    """Returns the page with a map of the fastest schemes by shape."""
     parts = [part for part in summary.parts if part.possible]
     boxes: list[tuple[float, float, float, float, int, int]] = []
     texts: list[str] = []
@@ -169,7 +169,7 @@ def _tip(row: dict[str, Any]) -> str:
 
 
 def crossover_page(answer: Any) -> str:
-    """Page with the speed-up curves of one scheme or of all schemes, and their table."""
+    """Returns the page with the speed-up curves of one scheme or all schemes, and their table."""
     parts = getattr(answer, "parts", [answer])
     points, curves = [], []
     for part in parts:

@@ -1,4 +1,4 @@
-"""One predictor per kind of measured table: rows that share constants, free constants, and seconds per row."""
+"""Predictors of measured tables, one per kind: grouping of rows, free constants, and seconds per row."""
 
 from __future__ import annotations
 
@@ -32,46 +32,46 @@ class Batch:
     profile: Profile | None = None
 
     def column(self, name: str, standard: float = 1.0) -> Array:
-        """A column as numbers, shape [rows]."""
+        """Returns a column as numbers, shape [rows]; absent cells get the value `standard`."""
         return np.array([row.numbers.get(name, standard) for row in self.rows])
 
     def text(self, name: str) -> str:
-        """A text that all rows share."""
+        """Returns the text of a column in which all rows agree."""
         return self.rows[0].text(name)
 
 
 def _entry_of(operation: str, found: gemm.GemmEstimator, batch: Batch) -> Entry:
-    """The constants from which an estimator starts, as an entry for the rows of a batch."""
+    """Returns an estimator's constants as an entry for the rows of a batch."""
     entry = found.entry
     rest = (found.device.name, entry.constants, entry.provenance, entry.kernels)
     return Entry(operation, found.scheme.name, batch.text("engine"), batch.text("source"), *rest)
 
 
 class TablePredictor:
-    """The parts of validation and calibration that depend on the kind of the table."""
+    """Base class: the parts of validation and calibration that depend on the kind of table."""
 
     infos: Mapping[str, Mapping[str, Any]]
-    first: tuple[str, ...]  # constants that few rows suffice to determine
+    first: tuple[str, ...]  # constants that few rows can determine
     common: tuple[str, ...] = ("launch",)  # constants that the schemes of one source share
 
     def key(self, row: MeasuredRow) -> tuple[Any, ...]:
-        """Key of a row; rows of equal keys share constants."""
+        """Returns a row's key; rows with equal keys share constants."""
         return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
 
     def model(self, batch: Batch) -> Model:
-        """Returns a function: constants that replace those of the entry -> seconds per row, shape [rows]."""
+        """Returns a function from replaced constants to seconds per row, shape [rows]."""
         raise NotImplementedError
 
     def entry(self, batch: Batch) -> Entry:
-        """The constants from which `model` starts, for the rows' device and scheme."""
+        """Returns the constants of `model` for the rows' device and scheme."""
         raise NotImplementedError
 
     def standard(self, batch: Batch) -> dict[str, float]:
-        """Constants for the rows' device and scheme without a fit."""
+        """Returns unfitted constants for the rows' device and scheme."""
         return _defaults(self.infos)
 
     def free(self, batch: Batch) -> list[str]:
-        """Names of the constants that a fit may change."""
+        """Returns the names of the constants that a fit may change."""
         return list(self.infos)
 
 
@@ -127,7 +127,7 @@ class AttentionPredictor(TablePredictor):
     first = ("launch", "efficiency", "memory_share", "tile")
 
     def key(self, row: MeasuredRow) -> tuple[Any, ...]:
-        """Key of a row: source, engine, device, phase and dtypes."""
+        """Returns a row's key: source, engine, device, phase and dtypes."""
         names = ("source", "engine", "device", "phase", "attn_dtype", "kv_cache_dtype")
         return tuple(row.text(name) for name in names)
 
@@ -199,7 +199,7 @@ class VectorPredictor(TablePredictor):
     first = ("launch", "memory_share", "row", "cache_share", "narrow")
 
     def key(self, row: MeasuredRow) -> tuple[Any, ...]:
-        """Key as for any table, followed by the class of the operation."""
+        """Returns the usual key, followed by the operation's class."""
         return (*super().key(row), vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0])
 
     def entry(self, batch: Batch) -> Entry:

@@ -1,4 +1,4 @@
-"""Profiles: constants fitted to your measurements, with provenance and the fitted rows."""
+"""Profiles: constants fitted to your measurements, with their provenance and fitted rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Profile", "engine_named"]
 
 @checked_class()
 class Profile(Saved):
-    """Constants per operation, source, engine, device and scheme, used only where you name the profile."""
+    """Constants by operation, source, engine, device and scheme; they apply only to calls that name the profile."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Profile(Saved):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
             A dict for JSON.
@@ -105,14 +105,14 @@ class Profile(Saved):
         }
 
     def find(self, operation: str, device: str, scheme: str, engine: str = "", source: str = "") -> Entry | None:
-        """The entry of an operation, device and scheme; one of the same engine and source first.
+        """Finds the entry of an operation, device and scheme; prefers equal engine and source.
 
         Args:
             operation: "gemm", "attention", "conv" or "vector".
-            device: name of the device's file.
+            device: name of the device file.
             scheme: name of the scheme.
-            engine: as in the table.
-            source: as in the table.
+            engine: engine as in the measured table.
+            source: source as in the measured table.
 
         Returns:
             The entry, or None.
@@ -124,10 +124,10 @@ class Profile(Saved):
         return next(iter(exact or near or (found if key == ("", "") else [])), None)
 
     def was_fitted(self, cells: Iterable[Any]) -> bool:
-        """Whether a measured row was used in the fit.
+        """Whether the constants were fitted to a measured row.
 
         Args:
-            cells: the row's columns in the order of its table.
+            cells: the row's cells in the column order of its table.
 
         Returns:
             True for a fitted row.
@@ -135,7 +135,7 @@ class Profile(Saved):
         return row_key(cells) in self.fitted_rows
 
     def report(self) -> Table:
-        """All constants with value and provenance.
+        """Tabulates all constants with value and provenance.
 
         Returns:
             One row per entry and constant.
@@ -162,7 +162,7 @@ class Profile(Saved):
 
 
 def engine_named(engine: str, profile: Profile | str | None = None) -> None:
-    """Checks the engine name in a call; a table may contain other names."""
+    """Raises an error for an unknown engine name in a call; tables may contain other names."""
     opened = Profile.open(profile)
     own = [part for entry in (opened.entries if opened else []) for part in (entry.engine, entry.source) if part]
     known = list(dict.fromkeys([*protocol_names(), *own]))

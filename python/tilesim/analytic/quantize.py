@@ -1,4 +1,4 @@
-"""Accuracy and memory of quantization schemes: numeric error of a product, bytes, and time."""
+"""Compares quantization schemes: numeric error of a product, bytes, and time."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 def product_error(
     name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, seed: int = 0, offset: float = 0.0
 ) -> float:
-    """Relative error of a product of normal random numbers, with rounded operands and exact sums."""
+    """Returns the relative error of a product of normal random numbers with rounded operands and exact sums."""
     how = scheme(name)
     if how.name not in _ROUND:
         raise user_error("the rounding of this scheme is unsupported", value=how.name, allowed=", ".join(_ROUND))
@@ -102,7 +102,7 @@ def product_error(
 
 
 def _packing(how: Scheme) -> str:
-    """Number of weights packed in a 32-bit word, as text."""
+    """Describes how many weights a 32-bit word packs; "plain" without packing."""
     payload = {"int4": 8, "nvfp4": 8, "mxfp4": 8, "int8": 4, "fp8": 4, "mxfp8": 4, "w8a8": 4, "sq": 4}
     per_word = next((count for start, count in payload.items() if how.name.startswith(start)), 0)
     return f"{per_word} in 32 bits" if per_word else "plain"
@@ -111,7 +111,7 @@ def _packing(how: Scheme) -> str:
 def quantization_table(
     m: int = 64, n: int = 64, k: int = 1024, device: DeviceLike | None = None, offset: float = 0.0
 ) -> Table:
-    """Table of all schemes: bytes of weights against bf16, packing, scales, cast, error of a product, and its time."""
+    """Tabulates all schemes: weight bytes relative to bf16, packing, scales, cast, error and time of a product."""
     rows = []
     target = None if device is None else device_of(device, labels=True)
     for name in _ROUND:
@@ -130,7 +130,7 @@ def quantization_table(
 
 
 def _times(device: Device, name: str, m: int, n: int, k: int) -> dict[str, Any]:
-    """Milliseconds, speed-up and reason; None where the device cannot run the scheme."""
+    """Returns milliseconds, speed-up and reason; times are None if the device cannot run the scheme."""
     base = gemm.estimator(device, baseline(device)).seconds(m, n, k)
     try:
         seconds = gemm.estimator(device, name).seconds(m, n, k)

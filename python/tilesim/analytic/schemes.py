@@ -13,9 +13,9 @@ __all__ = ["Scheme", "scheme", "scheme_names"]
 
 @dataclass(frozen=True)
 class Scheme:
-    """Types of activation, weight, sum and output of a product, scale granularity, and the cast.
+    """A quantization scheme: arithmetic, types of a product's tensors, scale granularity, and cast.
 
-    Bytes are per element, including scales and padding of blocks. `cast_bytes` counts the bytes that a kernel before
+    Bytes are per element, including block scales and padding. `cast_bytes` counts the bytes that a kernel before
     the product reads and writes per activation; 0 without a cast.
     """
 
@@ -86,4 +86,4 @@ def scheme(name: str | Scheme, device: Device | None = None) -> Scheme:
     return found
 
 
-_WIDENS_FP8 = {"xe2"}  # families on which oneDNN widens fp8 weights to 16 bits before it multiplies them
+_WIDENS_FP8 = {"xe2"}  # families on which oneDNN widens fp8 weights to 16 bits before multiplying

@@ -1,4 +1,4 @@
-"""Closed-form time of a product on sparse cores, whose multipliers skip zeros."""
+"""Computes the time of a product on sparse cores, whose multipliers skip zeros."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_DRAWN = 1 << 32
 
 @dataclass(frozen=True)
 class SparseTime:
-    """Counts of a product on a sparse core."""
+    """Cycles and traffic counts of a product on a sparse core."""
 
     cycles: float
     products: float
@@ -36,16 +36,16 @@ class SparseCore:
     """A core of multipliers that skips zeros; docs/explanation/compute_and_fusion.md has the rules.
 
     Args:
-        multipliers: their number; a power of two for `inner`.
-        read_ports: for `inner`: ports of the distribution network, a divisor of the multipliers; one word per cycle
+        multipliers: number of multipliers; a power of two for `inner`.
+        read_ports: for `inner`: ports of the distribution network, a divisor of `multipliers`; one word per cycle
             each.
-        write_ports: output lines; one sum per cycle each.
-        dataflow: "inner" (stationary vectors, as SIGMA), "outer" (columns by rows), "row" (Gustavson).
-        lanes: for `outer`: arrangement of the multipliers, elements of a by elements of b; any pairs by default.
-        tile: for `outer`: rows and columns of results summed in place; by default sums pass the write ports.
-        accumulators: sums that fit on the core; others are spilled and reloaded. 0 if all fit.
-        segment: for `row`: elements of b per fetch, one cycle each even if all are zero. 0 for whole rows, where empty
-            ones are free.
+        write_ports: output ports; one sum per cycle each.
+        dataflow: "inner" (stationary vectors, like SIGMA), "outer" (columns by rows), "row" (Gustavson).
+        lanes: for `outer`: elements of a by elements of b that the multipliers pair per cycle; any pairs by default.
+        tile: for `outer`: rows and columns of results summed in place; by default sums use the write ports.
+        accumulators: number of sums that fit on the core, which spills and reloads the others. 0 if all fit.
+        segment: for `row`: elements of b per fetch, one cycle each even if all are zero. 0 for complete rows, of which
+            empty ones are free.
     """
 
     multipliers: int = 256
@@ -101,14 +101,14 @@ class SparseCore:
         return settings
 
     def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
-        """Counts cycles and traffic of a product of operands, or of their patterns of nonzeros."""
+        """Counts cycles and traffic of a product a [m, k] · b [k, n]; only the nonzero positions matter."""
         of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
         return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _is_b(stationary)))
 
     def expected(
         self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"
     ) -> SparseTime:
-        """Expected counts over all positions of the nonzero elements."""
+        """Returns expected counts over random positions of the nonzero elements."""
         m, n, k = _extents(m, n, k, drawn=self.dataflow == "inner")
         counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
         found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _is_b(stationary))
@@ -120,7 +120,7 @@ class SparseCore:
 
 
 def density(name: str, value: float) -> float:
-    """Checks a density."""
+    """Checks that a density is a number from 0 to 1 and returns it."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -131,13 +131,13 @@ def density(name: str, value: float) -> float:
 
 
 def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: float) -> tuple[Any, Any]:
-    """Draws the patterns of the reference runs of SIGMA: one xorshift stream, densities in whole percents."""
+    """Draws the nonzero patterns of SIGMA's reference runs: one xorshift stream, densities in integer percent."""
     m, n, k = _extents(m, n, k, drawn=True)
     return _core.draw_patterns(m, n, k, density("a_density", a_density), density("b_density", b_density))
 
 
 def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
-    """Checks extents; where elements are drawn one by one, at most MOST_DRAWN are allowed."""
+    """Checks extents; if elements are drawn individually, allows at most MOST_DRAWN elements."""
     m, n, k = (integer(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
     if drawn and k * max(m, n) > MOST_DRAWN:
         raise user_error(

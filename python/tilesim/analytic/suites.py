@@ -1,4 +1,4 @@
-"""Workload suites: a layer of a language model, layers of a vision model, cubes of growing size."""
+"""Workload suites: a layer of a language model, layers of a vision model, cubic products of growing size."""
 
 from __future__ import annotations
 

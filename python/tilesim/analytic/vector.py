@@ -1,7 +1,7 @@
-"""Elementwise operations, softmax and normalization: memory streams, arithmetic on vector lanes, a launch.
+"""Times elementwise operations, softmax and normalization by memory streams, vector arithmetic and a launch.
 
-Bytes come from the cache as far as the tensors of repeated calls fit into it, else from memory. Softmax and
-normalization process rows: a block of threads per row costs a fixed time, shared by the resident blocks.
+The cache supplies the bytes that stay in it between repeated calls, memory the rest. Softmax and
+normalization process rows: a thread block per row costs a fixed time, divided by the number of resident blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CONSTANTS", "OPERATIONS", "constants_of", "stream_model", "vector_se
 
 Array = NDArray[np.float64]
 
-# Per operation: class, least tensors read and written, FLOPs per element (special functions count as several).
+# Operation -> class, least tensors read and written, FLOPs per element (special functions count as several).
 OPERATIONS: dict[str, tuple[str, float, float]] = {
     **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum"), ("binary", 3.0, 1.0)),
     "div": ("binary", 3.0, 8.0),
@@ -49,7 +49,7 @@ TERMS: list[str] = list(_core.stream_term_names())
 
 
 def operation(name: str) -> str:
-    """Converts an operation's name to the one that this module uses."""
+    """Converts an operation's name or alias to a key of `OPERATIONS`."""
     key = _ALIASES.get(name.strip().lower(), name.strip().lower())
     if key not in OPERATIONS:
         raise user_error(
@@ -62,7 +62,7 @@ def operation(name: str) -> str:
 
 
 def stream_model(device: Device, lanes: float, constants: Mapping[str, float]) -> _core.StreamModel:
-    """The compiled model of streams through a device's memory and lanes (operations per second)."""
+    """Builds the core's model of streams through a device's memory and vector lanes (`lanes` operations per second)."""
     facts = {
         "units": float(device.units),
         "memory_bytes_per_second": device.memory.bytes_per_second,
@@ -76,7 +76,7 @@ def stream_model(device: Device, lanes: float, constants: Mapping[str, float]) -
 def vector_terms(
     device: Device, op: str, rows: Array, width: Array, dtype: str, constants: Mapping[str, float]
 ) -> dict[str, Array]:
-    """Seconds of each term of an operation."""
+    """Returns the seconds of each term of an operation by name, shape of `rows`."""
     kind, streams, flops = OPERATIONS[operation(op)]
     how = scheme(dtype, device)
     lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
@@ -89,7 +89,7 @@ def vector_terms(
 def constants_of(
     device: Device, op: str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
 ) -> Entry:
-    """The constants of the class to which an operation belongs."""
+    """Returns the constants of an operation's class."""
     kind = OPERATIONS[operation(op)][0]
     how = scheme(dtype, device).name
     names = [f"{how}:{kind}", f"fp32:{kind}", "fp32:unary"]
@@ -114,7 +114,7 @@ def vector_seconds(
     dtype: str = "fp32",
     profile: Profile | str | None = None,
 ) -> Array:
-    """Time of an elementwise operation, softmax or normalization."""
+    """Returns the seconds of an elementwise operation, softmax or normalization, shape of `rows`."""
     target = Device.load(device)
     r, w = numbers_of(rows, width)
     if not (np.all(r > 0) and np.all(w > 0)):

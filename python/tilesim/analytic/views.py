@@ -1,4 +1,4 @@
-"""Matplotlib plots of closed-form results; `pages` has the HTML pages."""
+"""Matplotlib plots of closed-form results."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def plot_crossover(question: Any, axes: Any = None) -> Any:
 
 
 def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
-    """Plots a map of the schemes that help, by shape."""
+    """Plots a map of the fastest schemes by shape."""
     axes = axes_or_new(axes)
     parts = [part for part in summary.parts if part.possible]
     shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []

@@ -67,7 +67,7 @@ def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
 
 
 def is_size(text: str) -> bool:
-    """Whether a text is a whole number of at most 18 digits."""
+    """Whether a text is a nonnegative integer of at most 18 digits."""
     return len(text) <= 18 and text.isascii() and text.isdecimal()
 
 

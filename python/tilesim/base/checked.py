@@ -74,7 +74,7 @@ _FROM = {
 
 
 def step(value: Any, wanted: str) -> str:
-    """The call that makes the wanted type from a value of another type; "" if none is known."""
+    """Returns the call that converts a value to the wanted type; "" if none is known."""
     return _STEPS.get((type(value).__name__, wanted), "").format(shown(value))
 
 
@@ -179,7 +179,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
 
 
 def _test(hint: Any) -> Test | None:
-    """The test for an annotation; None if every value passes."""
+    """Returns the test of an annotation; None if every value passes."""
     simple: dict[Any, Test] = {str: is_text, int: is_integer, float: is_number, bool: is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
@@ -253,7 +253,7 @@ def _not(parts: Iterable[Any]) -> str:
 
 
 def _described(text: str, name: str) -> str:
-    """The description of a parameter in a docstring, on one line."""
+    """Returns a parameter's description from a docstring, as one line."""
     section = re.search(r"^\s*Args:\n(.*?)(?=^\s*(?:Returns|Raises|Yields):|\Z)", text, re.DOTALL | re.MULTILINE)
     found = re.search(
         rf"^(\s*)\*{{0,2}}{name}\b[^:\n]*:(.*?)(?=^\1\S|\Z)", section[1] if section else "", re.DOTALL | re.MULTILINE
@@ -271,7 +271,7 @@ def _named(word: str, module: types.ModuleType) -> Any:
 
 
 def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
-    """The first wrong entry of a dict: its place, its value (or key) and the annotation."""
+    """Returns a dict's first wrong entry: place, value (or key) and annotation."""
     for one in (hint, *typing.get_args(hint)):
         arguments = typing.get_args(one)
         kind = typing.get_origin(one)
@@ -423,7 +423,7 @@ class _CallChecks:
 
 
 def no_attribute(self: Any, name: str) -> Any:
-    """The error for an attribute that the class does not have."""
+    """Returns the error for an unknown attribute of a class."""
     owner = type(self)
     if name.startswith("_") or hasattr(owner, name):  # of a protocol; of a property that raised an AttributeError
         return object.__getattribute__(self, name)
@@ -435,7 +435,7 @@ def no_attribute(self: Any, name: str) -> Any:
 
 
 def _no_assignment(self: Any, name: str, value: Any) -> None:
-    """The error for an assignment to a value, which would change nothing."""
+    """Returns the error for an assignment to an attribute, which would have no effect."""
     owner = type(self)
     caller = str(sys._getframe(1).f_globals.get("__name__", ""))
     frozen = getattr(getattr(owner, "__dataclass_params__", None), "frozen", False)

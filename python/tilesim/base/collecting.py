@@ -1,4 +1,4 @@
-"""Pauses the cycle collector, and delivers a Ctrl-C that its callbacks would swallow."""
+"""Pauses Python's cycle collector, and delivers a Ctrl-C that its callbacks would discard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _enabled = False
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Turns the cycle collector off while a call creates many objects that stay.
+    """Turns the cycle collector off while a call creates many long-lived objects.
 
     Calls may nest, also in several threads; the last to leave restores the collector. After Ctrl-C all objects move
     to the oldest generation, so that no full collection delays the exit.

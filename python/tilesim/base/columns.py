@@ -24,7 +24,7 @@ ROWS = 20
 
 @dataclass(frozen=True)
 class TextColumn:
-    """One column: its header (with the unit), how it shrinks on a narrow terminal, and the style of its cells."""
+    """A table column: header (with unit), behaviour on narrow terminals, and style of its cells."""
 
     head: str
     sort: str = "number"
@@ -38,12 +38,12 @@ class TextColumn:
         return self.sort != "number"
 
     def smallest(self, natural: int) -> int:
-        """The smallest width of a column of this natural width."""
+        """Returns the smallest width of a column with this natural width."""
         return min(natural, max(self.min_width, self.word)) if self.sort in ("name", "text") else natural
 
     @property
     def word(self) -> int:
-        """Width of the longest word of the header, which may wrap."""
+        """Returns the width of the header's longest word."""
         return max(map(wide, self.head.split(" ")))
 
 
@@ -108,7 +108,7 @@ def _widths(columns: Sequence[TextColumn], natural: Sequence[int], room: int) ->
 
 
 def _wrapped_lines(value: str, size: int) -> list[str]:
-    """Breaks a value between words into lines of at most this width."""
+    """Breaks a value between words into lines of at most `width` characters."""
     return screen.wrapped(value, limit=size)
 
 
@@ -240,7 +240,7 @@ def cut(
     what: str = "operations",
     how: str = "--all shows every one",
 ) -> list[str]:
-    """Makes a line about the rows that are not shown."""
+    """Returns a line about the omitted rows; empty without omitted rows."""
     left = rows[ROWS:]
     if everything or not left:
         return []

@@ -1,4 +1,4 @@
-"""Declares options of a stage as dataclass fields: type, default and help are declared once."""
+"""Declares options of a stage as dataclass fields with type, default and help."""
 
 from __future__ import annotations
 

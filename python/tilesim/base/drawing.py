@@ -1,4 +1,4 @@
-"""Imports matplotlib at the first plot."""
+"""Helpers for plots; imports matplotlib at the first plot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REMEDY = "pip install 'tilesim[notebook]'"
 
 
 def axes_or_new(axes: Any, height: float = 4.8) -> Any:
-    """The axes to draw on: the given ones, or new ones."""
+    """Returns the given axes, or new axes."""
     if axes is not None:
         if not callable(getattr(axes, "imshow", None)):
             raise user_error("not matplotlib axes", place="axes", value=shown(axes), allowed="axes of matplotlib, None")
@@ -25,5 +25,5 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
 
 
 def no_math(text: object) -> str:
-    """Escapes "$", so that matplotlib typesets no mathematics."""
+    """Escapes "$", which would start mathematics in matplotlib."""
     return str(text).replace("$", r"\$")

@@ -94,7 +94,7 @@ _LISTS = {"machine": "machine list", "device": "device list", "model": "model li
 
 
 def _few(what: str, value: str, allowed: str) -> str:
-    """Shortens many allowed names to the nearest ones, and the command that lists all."""
+    """Shortens a long list of allowed names to the nearest names and the command that lists all."""
     names = list(dict.fromkeys(allowed.split(", ")))
     last = [names.pop()] if " " in names[-1].replace(" unit", "") else []  # "a .json file" after the names
     command = next(
@@ -196,7 +196,7 @@ _ALIKE = str.maketrans("oil", "011")  # letters that resemble digits
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """The shortest candidate that begins with `word`, else the closest; "" when none is close.
+    """Returns the shortest candidate that begins with `word`, else the most similar; "" if none is similar.
 
     The core orders its suggestions the same way. Case, and "-" against "_", do not count.
     """

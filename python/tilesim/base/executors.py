@@ -16,7 +16,7 @@ from .errors import shown, user_error
 
 
 class Threads(concurrent.futures.ThreadPoolExecutor):
-    """Threads whose core calls can be stopped, because Ctrl-C reaches only the main thread."""
+    """A thread pool whose calls of the core can be stopped, because Ctrl-C reaches only the main thread."""
 
     def __init__(self, count: int) -> None:
         """Creates threads that wait for tasks."""
@@ -29,14 +29,14 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
         return f"<Threads: {self._max_workers} at most>"
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Waits also for a thread whose start was interrupted by Ctrl-C."""
+        """Shuts down; also waits for a thread whose start Ctrl-C interrupted."""
         super().shutdown(wait=wait, cancel_futures=cancel_futures)
         for thread in self.begun if wait else ():
             thread.join()
 
 
 def cores() -> int:
-    """Number of processors that this process may use."""
+    """Returns the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -42,7 +42,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def unreadable(name: str, error: OSError) -> Exception:
-    """The error for a file that the system does not read."""
+    """Returns the error for a file that the system cannot read."""
     if isinstance(error, FileNotFoundError):
         return user_error("no such file", place=name)
     return user_error("the file cannot be read", place=name, value=error.strerror or str(error))

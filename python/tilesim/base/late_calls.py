@@ -1,4 +1,4 @@
-"""Calls functions of higher modules by registered names, so that lower modules import none of them."""
+"""Calls functions of higher modules by registered names, so that lower modules need not import these modules."""
 
 from __future__ import annotations
 

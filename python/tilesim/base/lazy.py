@@ -1,4 +1,4 @@
-"""Imports the names of a package on first use, which keeps `import tilesim` quick.
+"""Imports the names of a package on first use, which makes `import tilesim` fast.
 
 It imports almost nothing: the command line begins here, and Ctrl-C must work soon.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -> Callable[[str], Any]:
-    """Makes a module-level `__getattr__` (PEP 562)."""
+    """Returns a module-level `__getattr__` (PEP 562)."""
     known = frozenset(inside)
 
     def find(name: str) -> Any:
@@ -49,5 +49,5 @@ def _unknown(package: str, name: str) -> Exception:
 
 
 def listed(names: Iterable[str]) -> Callable[[], list[str]]:
-    """Makes a module-level `__dir__` with only the public names."""
+    """Returns a module-level `__dir__` with only the public names."""
     return lambda: sorted(names)

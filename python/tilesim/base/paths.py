@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def configs_dir() -> Path:
-    """The directory of the shipped configurations (machines, devices, DRAM parts, networks)."""
+    """Returns the directory of shipped configurations (machines, devices, DRAM parts, networks)."""
     installed = Path(__file__).parents[1] / "configs"
     source = Path(__file__).resolve().parents[3] / "configs"
     for candidate in (installed, source):
@@ -15,10 +15,10 @@ def configs_dir() -> Path:
 
 
 def sample(table: str) -> Path:
-    """The shipped sample of a measured table; `configs/samples/README.md` lists the sources."""
+    """Returns the path of a measured table's shipped sample; `configs/samples/README.md` lists the sources."""
     return configs_dir() / "samples" / f"{table}.csv"
 
 
 def rows_of_full_table(table: str) -> int:
-    """Number of rows of the full measured table."""
+    """Returns the number of rows of the full measured table."""
     return int(json.loads((configs_dir() / "samples" / "rows.json").read_text(encoding="utf-8"))[table])

@@ -24,7 +24,7 @@ _KINDS = {
 
 
 def other_kind(text: str, *wanted: str) -> str:
-    """Says where a name belongs that is not of the wanted kinds; "" for unknown names."""
+    """Describes a name of another kind than the wanted ones; "" for unknown names."""
     name = text.partition(":")[0].partition("@")[0]
     hints = (said for folder, said in _KINDS.items() if folder not in wanted and is_shipped(name, folder, ()))
     return next(hints, "").format(text)

@@ -47,7 +47,7 @@ PAGE = 120
 
 
 def page() -> int:
-    """Line width of printed tables: that of the terminal, or `PAGE`."""
+    """Returns the line width of printed tables: the terminal's width, or `PAGE`."""
     return min(width(), PAGE) if width() == UNLIMITED else width()
 
 
@@ -84,12 +84,12 @@ def width() -> int:
 
 
 def room(most: int) -> int:
-    """Line width of a text: that of the terminal, at most `most`."""
+    """Returns the line width of a text: the terminal's width, at most `most`."""
     return min(most, width())
 
 
 def wide(text: str) -> int:
-    """Width of a text on a terminal, where letters of some scripts take two cells."""
+    """Returns a text's width in terminal cells; some letters take two cells."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -151,7 +151,7 @@ def indented(text: str) -> list[str]:
 
 
 def fitted_all(names: Sequence[str], room: int) -> list[str]:
-    """Shortens names to a width; they stay distinct if possible."""
+    """Shortens names to a width, distinct if possible."""
     best: list[str] = []
     for end in (0.5, 0.67, 0.8, 0.33, 0.2):
         found = [fitted(one, room, end) for one in names]

@@ -57,7 +57,7 @@ def _native(value: Any) -> Any:
 
 @checked_class()
 class Store:
-    """A SQLite file of simulated values, keyed by all their inputs and by the version of Tilesim.
+    """A SQLite file of simulated values; keys cover all inputs of a value and the version of Tilesim.
 
     Several processes and threads may read and write at once; a killed process loses at most its unwritten values.
     """
@@ -74,7 +74,7 @@ class Store:
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
-        """Serializes threads and translates errors of SQLite."""
+        """Serializes threads and converts errors of SQLite to `UserError`."""
         with self._lock:
             try:
                 yield
@@ -84,7 +84,7 @@ class Store:
                 raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
     def _error(self, error: Exception) -> Exception:
-        """The error for SQLite's message, because Python before 3.11 has no error codes."""
+        """Returns the error for SQLite's message, because Python before 3.11 has no error codes."""
         text = str(error)
         for words, what, suggestion in _TROUBLES:
             if any(word in text for word in words):
@@ -134,7 +134,7 @@ class Store:
 
     @staticmethod
     def key(**parts: Any) -> str:
-        """A key from all inputs of a value; the version is added.
+        """Returns a key from all inputs of a value and the version.
 
         Args:
             parts: JSON values.
@@ -160,7 +160,7 @@ class Store:
         """Looks up values.
 
         Args:
-            keys: from `key`.
+            keys: keys that `key` returned.
             fits: whether a value has the expected form; default: every value.
 
         Returns:
@@ -181,7 +181,7 @@ class Store:
         return self._patient(lambda connection: connection.execute(query, values).fetchall())
 
     def _patient(self, action: Callable[[sqlite3.Connection], Any], fresh: bool = False) -> Any:
-        """Runs an action, and repeats it while another process locks the file; `fresh`: opens the file first."""
+        """Runs an action, and repeats it while another process locks the file; if `fresh`, opens the file first."""
         limit = time.monotonic() + TIMEOUT_SECONDS
         while True:
             with self._telling():
@@ -205,10 +205,10 @@ class Store:
         raise user_error(_DAMAGED, place=self.path, value=why, suggestion=_DELETE)
 
     def scan(self, prefix: str, fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
-        """All values whose key starts with a prefix.
+        """Returns all values whose key starts with a prefix.
 
         Args:
-            prefix: of keys, ASCII.
+            prefix: ASCII prefix of keys.
             fits: as for `get`.
 
         Returns:

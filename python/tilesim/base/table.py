@@ -90,11 +90,11 @@ class Table(Tabled):
         return iter(self.rows)
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        """One row, by its number."""
+        """Returns a row by index."""
         return self.rows[number]
 
     def __str__(self) -> str:
-        """Aligned columns that fit the terminal; a line names the columns left out."""
+        """Aligned columns that fit the terminal; a line names omitted columns."""
         if not self.rows:
             return self._empty
         from .screen import without_styles
@@ -114,7 +114,7 @@ class Table(Tabled):
 def keyed(
     rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
 ) -> Lines:
-    """Aligns columns under the rows' keys."""
+    """Formats rows as aligned columns with their keys as headers."""
     from .columns import TextColumn, layout
     from .screen import clean
 

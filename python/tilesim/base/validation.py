@@ -18,7 +18,7 @@ MAX_LINE = 1 << 24
 
 @dataclass
 class MeasuredCase:
-    """One measured row: its cells and its result."""
+    """One measured row: cells, parsed numbers, prediction status."""
 
     row: dict[str, Any]
     status: str = "ok"
@@ -65,7 +65,7 @@ def positive(row: dict[str, Any], column: str) -> float:
 
 
 def integer(row: dict[str, Any], column: str, most: int = 10**15) -> int:
-    """Reads the whole number of a cell, such as 8 or 8.0."""
+    """Parses an integer cell, such as 8 or 8.0."""
     value = positive(row, column)
     if value != int(value) or value > most:
         raise user_error(f"{column} is not a whole number in range", value=shown(row[column]), allowed=f"1 to {most}")

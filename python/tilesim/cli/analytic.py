@@ -137,7 +137,7 @@ def crossover(
 
 
 def _priced(device: str, options: dict[str, Any], out: Output) -> None:
-    """Shapes priced with and without a scheme."""
+    """Estimates and prints the times of shapes with and without a scheme."""
     from ..analytic.crossover import Crossover
     from ..analytic.crossover import crossover as ask
 
@@ -159,7 +159,7 @@ def _priced(device: str, options: dict[str, Any], out: Output) -> None:
 def _network(
     model: str, work: WorkloadOptions, device: str, dtype: str | None, engine: str, profile: str | None
 ) -> list[dict[str, Any]]:
-    """The best scheme of every product, and overall."""
+    """Returns one row per matrix product with its fastest scheme, and one for the fastest scheme of the model."""
     from ..analytic.best import SCHEMES, best_schemes
 
     chosen = SCHEMES if dtype is None else (SCHEMES[0], dtype)
@@ -168,7 +168,7 @@ def _network(
 
 
 def _errors(device: str, dtype: str | None, shapes: list[tuple[float, ...]] | None) -> list[dict[str, Any]]:
-    """Numeric error and time of every scheme, or of one and the baseline."""
+    """Returns numeric error and time of all schemes, or of `dtype` and the baseline only."""
     from ..analytic.crossover import baseline
     from ..analytic.estimate import device_of
     from ..analytic.quantize import quantization_table

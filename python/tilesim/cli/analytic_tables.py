@@ -26,7 +26,7 @@ __all__ = [
 
 
 def device_lines(device: Device) -> Lines:
-    """All parameters of a device with their sources."""
+    """Returns a table of all parameters of a device with their sources."""
     head = f"{device.name}: {device.description} ({device.units} x {device.unit}, {device.clock_hz / 1e9:g} GHz)"
     lines: list[Line | str] = [*wrapped(head, hang="  ")]
     if device.clocks:
@@ -37,7 +37,7 @@ def device_lines(device: Device) -> Lines:
         for dtype, rate in device.matrix.items()
     ]
     columns = [name("matrix", least=8), number("TFLOP/s"), name("how", least=8), text("why", 1, 16)]
-    shown = 4 if any(row[3] for row in rows) else 3  # without an empty column
+    shown = 4 if any(row[3] for row in rows) else 3  # omits the fourth column if it is empty
     lines += ["", *layout(columns[:shown], [row[:shown] for row in rows])]
     columns = [name("level", least=8), number("MiB"), number("GB/s"), number("line, B", 2), number("ways", 3)]
     cells = [
@@ -59,7 +59,7 @@ def device_lines(device: Device) -> Lines:
 
 
 def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
-    """An estimate with its bound: operations, longest first, repeated layers folded."""
+    """Returns an estimate with its lower bound and its operations, longest first; repeated layers are folded."""
     lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(repr(least)[1:-1], hang="  ")]
     own = [line for line in result.approximations if line.startswith("bytes count weights as scheme")]
     lines += [*(one for line in own for one in wrapped(line, hang="  ")), ""]
@@ -87,7 +87,7 @@ def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
 
 
 def shapes_of(texts: Sequence[str] | None) -> list[tuple[float, ...]] | None:
-    """Shapes of --shape."""
+    """Parses the texts of --shape into (m, n, k) or (m, n, k, batch)."""
     from ..analytic.crossover import sweep
 
     shapes: list[tuple[float, ...]] | None = None
@@ -100,7 +100,7 @@ def shapes_of(texts: Sequence[str] | None) -> list[tuple[float, ...]] | None:
 
 
 def crossover_rows(rows: Sequence[dict[str, Any]]) -> Lines:
-    """Shapes with their times under both schemes."""
+    """Returns a table of shapes with their times under the scheme and under the baseline."""
     columns = [number("m"), number("n"), number("k"), number("batch", 5), number("FLOP/B", 2), number("time, ms", 1)]
     columns += [number("baseline, ms", 1), number("speedup, ×"), name("verdict", least=7), number("confidence, %", 3)]
     cells = [
@@ -119,7 +119,7 @@ def crossover_rows(rows: Sequence[dict[str, Any]]) -> Lines:
 
 
 def _sure(row: dict[str, Any]) -> str:
-    """Probability of the verdict; for an even one, that the scheme is faster."""
+    """Returns the verdict's probability in percent; for "even", the probability that the scheme is faster."""
     if row["verdict"] == "even":
         return percent(row["probability"])
     return percent(row["probability"] if row["helps"] else 1 - row["probability"])
@@ -129,7 +129,7 @@ _HEADS = {"speedup": "speedup, ×", "probability": "confidence, %", "ms": "time,
 
 
 def scheme_rows(rows: list[dict[str, Any]], everything: bool) -> Lines:
-    """The best scheme of each product, or errors and times of every scheme; repeated layers are folded."""
+    """Returns a table of the best scheme per product, or of all schemes' errors and times; folds repeated layers."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     network = "operation" in keys
     times = [key for key in keys if network and key not in ("operation", "best", "speedup", "probability")]
@@ -162,7 +162,7 @@ def _scheme_cell(key: str, value: Any) -> str:
 
 
 def suite_rows(rows: Sequence[dict[str, Any]]) -> Lines:
-    """Workloads of a suite on devices."""
+    """Returns a table with the time of each workload of a suite on each device."""
     columns = [name("workload"), name("device", least=12), number("time, ms"), number("speedup, ×")]
     columns += [bound(drop=1), name("pressure", 2, 8), text("reason", 3, 16)]
     cells = [
@@ -182,7 +182,7 @@ def suite_rows(rows: Sequence[dict[str, Any]]) -> Lines:
 
 
 def fitted_rows(profile: Any) -> Lines:
-    """Errors of a calibration on held-out and on fitted rows."""
+    """Returns tables of a calibration's errors on held-out and on fitted rows."""
     lines: list[Line | str] = []
     errors = [number("mean, %"), number("median, %", 1)]
     for holdout in dict.fromkeys(row["holdout"] for row in profile.held_out):

@@ -1,4 +1,4 @@
-"""The table of commands: function, help and examples of each."""
+"""The table of commands, with the function, help and examples of each command."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: `module:function` in this package, its help, examples without the program's name."""
+    """A command: its place `module:function` in this package, its help, and its examples without "tilesim"."""
 
     place: str
     help: str
     examples: tuple[str, ...]
 
     def epilog(self, command: str) -> str:
-        """The examples below the options in `--help`, one paragraph each."""
+        """Returns the text below the options in `--help`: one paragraph per example."""
         lines = [f"  tilesim {command} {words}".rstrip() for words in self.examples]
         return "\n\n".join(["Examples:", *lines])
 

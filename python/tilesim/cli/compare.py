@@ -33,7 +33,7 @@ MAX_ROWS = 40  # operations that `check` lists
 
 
 def _start(name: str) -> str:
-    """The start of a JSON file; empty for other files."""
+    """Returns the first 2,000 characters of a JSON file; "" for other files."""
     if not name.lower().endswith(".json") or not os.path.isfile(name):
         return ""
     with open(name, encoding="utf-8", errors="replace") as file:
@@ -41,7 +41,7 @@ def _start(name: str) -> str:
 
 
 def _is_result(name: str) -> bool:
-    """Whether a file is read as a result: JSON without another schema of Tilesim."""
+    """Whether a file is a result or step: JSON whose schema is not another one of Tilesim's."""
     start = _start(name)
     return bool(start) and ('"tilesim.' not in start or '"tilesim.result"' in start or _is_step(name))
 
@@ -52,7 +52,7 @@ def _is_step(name: str) -> bool:
 
 
 def _loaded(name: str) -> Any:
-    """A saved result: of one device, or a cluster step."""
+    """Loads a saved `Result` or cluster step."""
     if not _is_step(name):
         return Result.load(name)
     from ..cluster.result import StepResult
@@ -61,7 +61,7 @@ def _loaded(name: str) -> Any:
 
 
 def _simulated(model: str, how: dict[str, Any]) -> Result:
-    """One combination: simulated on a machine, or in closed form on a device."""
+    """Simulates one combination of options on a machine, or estimates it on a device."""
     work, on, compiling, simulating = _stages(how)
     loaded = read(model, work)
     target = target_of(on, loaded, simulating.network)
@@ -83,7 +83,7 @@ def _simulated(model: str, how: dict[str, Any]) -> Result:
 
 
 def _stages(how: dict[str, Any]) -> list[Any]:
-    """Stages from options by name."""
+    """Builds the option stages of a command from values by option name."""
     made = []
     for stage in (WorkloadOptions, Target, CompileOptions, SimulateOptions):
         own = {one.name: how[one.name] for one in fields(stage) if one.name in how}
@@ -146,7 +146,7 @@ def show(comparison: SideBySide, html: str | None, json: str | None) -> None:
 
 
 def _named(files: list[str], names: list[str]) -> list[str] | None:
-    """Names of results: file names, or paths if names repeat; None if they do not differ."""
+    """Returns the results' names: file names, or paths if file names repeat; None if paths repeat too."""
     stems = [os.path.basename(one).removesuffix(".json") for one in files]
     short = [stem if file else name for file, stem, name in zip(files, stems, names, strict=True)]
     long = [file or name for file, name in zip(files, names, strict=True)]

@@ -1,4 +1,4 @@
-"""Shell completion: names of machines, devices and networks, and paths of settings."""
+"""Shell completion of machines, devices, models and setting paths."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ def _from(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def simulated(incomplete: str) -> list[str]:
-    """Machines with a prefix."""
+    """Returns the machines whose names start with `incomplete`."""
     from ..machine.machine import Machine
 
     return _from(Machine.names(), incomplete)
 
 
 def devices(incomplete: str) -> list[str]:
-    """Devices with a prefix."""
+    """Returns the devices whose names start with `incomplete`."""
     from ..machine.device import Device
 
     return _from(Device.names(), incomplete)
 
 
 def machines(incomplete: str) -> list[str]:
-    """Machines and devices with a prefix."""
+    """Returns the machines and devices whose names start with `incomplete`."""
     return [*simulated(incomplete), *devices(incomplete)]
 
 
 def models_(incomplete: str) -> list[str]:
-    """Networks with a prefix."""
+    """Returns the models whose names start with `incomplete`."""
     from .. import models
 
     return _from(models.names(), incomplete)
 
 
 def settings(incomplete: str) -> list[tuple[str, str]]:
-    """Paths of settings followed by "=", with their meanings; none after "="."""
+    """Returns (path=, meaning) of settings that start with `incomplete`; empty once the text has a "="."""
     from .. import _core
 
     if "=" in incomplete:

@@ -1,4 +1,4 @@
-"""Additional output of `tilesim run`: bounds, memory, fusion, both lowerings."""
+"""Optional output of `tilesim run`: bounds, memory, fusion, both lowerings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = ("bounds", "memory", "fusion")
 
 
 def asked_for(topics: Sequence[str] | None) -> list[str]:
-    """Checks the topics of --explain."""
+    """Returns the topics of --explain without duplicates; an unknown topic is an error."""
     found = list(dict.fromkeys(one.strip() for text in topics or [] for one in text.split(",")))
     for one in found:
         if one not in TOPICS:
@@ -54,7 +54,7 @@ def show_both(native: Result, best: Result) -> None:
 
 
 def _memory(program: Program, everything: bool) -> Lines:
-    """The memory plan: its peak and the largest tensors (of several calls the first)."""
+    """Returns the memory plan's peak and largest tensors; for a tensor with several calls, the first one."""
     if program.placement.rows:
         return ["Memory: no plan, because the host runs a part of the program."]
     plan = program.memory_plan()
@@ -95,7 +95,7 @@ _DECISIONS = ("taken", "not worth it", "not legal")
 
 
 def _fusion(program: Program, everything: bool) -> Lines:
-    """Groups by rule, then the largest groups taken and not taken."""
+    """Returns counts of fusion groups by rule, then the largest fused and the largest unfused groups."""
     if not program.fusion.known:
         return ["Fusion: unknown for a tile program without its graph."]
     found = program.fusion.table().rows
@@ -118,7 +118,7 @@ _SAVED = ("bytes_saved", "cycles_saved")
 
 
 def _groups(title: str, rows: list[dict[str, Any]], everything: bool) -> Lines:
-    """Groups of operations with their savings, largest first; repeated layers are folded."""
+    """Returns a table of fusion groups, largest savings first; repeated layers are folded."""
     listed = [{**row, "operations": ", ".join(row["operations"][-4:])} for row in rows]
     if not everything:
         listed = folded(listed, _SAVED, "candidate", ("rule", "reason"))

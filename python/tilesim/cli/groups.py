@@ -1,4 +1,4 @@
-"""Parsing of commands: lazy loading, and suggestions for mistakes."""
+"""Parses commands, imports only the called one, and adds suggestions to errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .options import WORDS, spelled, staged
 
 __all__ = ["CommandGroup"]
 
-#: Parameters that name a file to write, and those whose values are not files of the command.
+#: Parameters that name an output file, and parameters whose values Tilesim does not open as files.
 _OUTPUTS = frozenset(("json", "html", "csv", "timeline", "pipeline", "output", "save", "plot"))
 _NO_FILES = frozenset(("args", "file"))
 
-#: Hints for commands of other names.
+#: Hints for command names that other tools use.
 _ELSEWHERE = {
     "simulate": "Use tilesim run",
     "compile": "Use tilesim run, which compiles and simulates",
@@ -40,10 +40,10 @@ _ELSEWHERE = {
 }
 
 
-#: names of options in other tools
+#: Tilesim's option for option names of other tools
 _OPTIONS = {"over": "--set", "vary": "--set", "param": "--set", "arch": "--machine", "hardware": "--machine",
             "output": "--json", "o": "--json"}  # fmt: skip
-#: texts of the library that checks values, and ours
+#: error texts of pydantic, as patterns, and their replacements
 _TEXTS = (
     (r"Input should be a valid integer.*", "not a whole number"),
     (r"Input should be a valid number.*", "not a number"),
@@ -53,7 +53,7 @@ _TEXTS = (
 
 
 def _explain(command: Any, args: Sequence[str], error: Any) -> None:
-    """Adds the value and a suggestion to an error of the parser."""
+    """Adds the given value and a suggestion to a parser error."""
     text, param = str(getattr(error, "message", "")), getattr(error, "param", None)
     if "extra argument" in text:
         hint = _positional(command, args, text)
@@ -75,7 +75,7 @@ def _explain(command: Any, args: Sequence[str], error: Any) -> None:
 
 
 def _given(param: Any, args: Sequence[str]) -> str:
-    """The text of an option on the command line."""
+    """Returns the value that the command line gives to an option; "" if it is absent."""
     for at, word in enumerate(args):
         option, equals, value = word.partition("=")
         if option in param.opts:
@@ -84,7 +84,7 @@ def _given(param: Any, args: Sequence[str]) -> str:
 
 
 def _positional(command: Any, args: Sequence[str], extra: str) -> str:
-    """A corrected command for extra arguments; "" if unknown."""
+    """Returns a corrected command line for an extra argument; "" if there is no suggestion."""
     from ..machine.device import Device
     from ..machine.machine import Machine
 
@@ -106,7 +106,7 @@ def _say(error: Any, hint: str) -> None:
 
 
 def _reject_two_names(command: Any, words: list[str]) -> None:
-    """Rejects an option given under two of its names: the first would be silently dropped."""
+    """Rejects an option that is given under two of its names, because the parser would ignore the first."""
     for param in command.params:
         named = [one for one in param.opts if one in words]
         if len(named) > 1 and param.param_type_name == "option" and not param.multiple:
@@ -114,7 +114,7 @@ def _reject_two_names(command: Any, words: list[str]) -> None:
 
 
 def _reject_empty(command: Any, ctx: Any) -> None:
-    """Rejects an empty value, which an unset shell variable leaves and which would be silently dropped."""
+    """Rejects empty option values: an unset shell variable causes them, and the command would ignore them."""
     for param in command.params:
         value = ctx.params.get(param.name)
         empty = value == "" or (isinstance(value, (list, tuple)) and "" in value)
@@ -157,7 +157,7 @@ def _is_same_file(a: str, b: str) -> bool:
 
 
 def _slip(word: str, near: str) -> bool:
-    """Whether a short word is similar enough: same beginning, or one wrong letter there."""
+    """Whether `near` is a plausible correction of `word`; words of up to 5 letters must agree at the start."""
     return len(word) > 5 or word[:1] == near[:1] or word in near or near in word or word[1::-1] == near[:2]
 
 
@@ -175,7 +175,7 @@ class _Text:
 
 def _light(command: Any, ctx: Any) -> None:
     for param in command.get_params(ctx):
-        if getattr(param, "_runtime_param", 0) is None:  # of typer versions that read values by pydantic
+        if getattr(param, "_runtime_param", 0) is None:  # typer versions that convert values with pydantic
             param._runtime_param = _Text()
 
 
@@ -196,12 +196,12 @@ class _Command(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """Commands of the table with a common first word; a command's module is imported when it is called."""
+    """A group of commands with a common first word; imports a command's module when the command is called."""
 
     words = ""  # prefix of a nested group
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses as typer does."""
+        """Parses like typer, after removing its slow value conversion."""
         _light(self, ctx)
         words = list(args)
         try:
@@ -215,12 +215,12 @@ class CommandGroup(TyperGroup):
             raise
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names in the table's order, groups after commands."""
+        """Returns the names in the table's order: commands first, then groups."""
         own = [name.removeprefix(self.words) for name in COMMANDS if name.startswith(self.words)]
         return list(dict.fromkeys([name for name in own if " " not in name] + [name.split()[0] for name in own]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command as help shows it, without importing it."""
+        """Returns a stub with name and help, without importing the command."""
         if cmd_name not in self.list_commands(ctx):
             return None
         entry = COMMANDS.get(self.words + cmd_name)
@@ -231,7 +231,7 @@ class CommandGroup(TyperGroup):
         return _Command(name=cmd_name, help=entry.help)
 
     def load(self, name: str) -> Any:
-        """The imported command."""
+        """Imports and returns a command."""
         entry = COMMANDS.get(self.words + name)
         if entry is None:
             return self.get_command(None, name)
@@ -245,7 +245,7 @@ class CommandGroup(TyperGroup):
         return self.commands[name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command, or an error with a suggestion."""
+        """Returns the command; for an unknown name, raises an error with the nearest name."""
         try:
             name, _, rest = super().resolve_command(ctx, args)
         except Exception as error:

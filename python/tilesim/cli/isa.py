@@ -1,4 +1,4 @@
-"""`tilesim isa`: RISC-V programs, assembler, list of instructions."""
+"""`tilesim isa`: runs RISC-V programs, assembles, lists instructions."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _marks(result: IsaResult) -> None:
 
 
 def _where(stream: Any, number: int) -> str:
-    """The mode in `Streams` of Python's stream, which may be closed, or replaced in a notebook or a test."""
+    """Returns the `Streams` mode of a Python stream: "c" closed, "o" the process's own, "k" replaced (a notebook)."""
     if stream is None:
         return "c"
     try:
@@ -126,7 +126,7 @@ def _where(stream: Any, number: int) -> str:
 
 
 def _pass_on(stream: Any, data: bytes) -> None:
-    """Writes captured output to Python's stream, as bytes where possible."""
+    """Writes captured bytes to a Python stream, decoded if the stream accepts only text."""
     if stream is None or not data:
         return
     raw = getattr(stream, "buffer", None)

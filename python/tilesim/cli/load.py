@@ -30,17 +30,17 @@ def _sizes(work: WorkloadOptions) -> dict[str, Any]:
 
 
 def read(model: str, work: WorkloadOptions) -> Graph | Program:
-    """The workload before quantization."""
+    """Loads the workload without quantizing it."""
     return load(model, **_sizes(work))
 
 
 def narrowed(loaded: Graph | Program, work: WorkloadOptions, calibrate: Any = None) -> Graph | Program:
-    """The workload after quantization, if requested."""
+    """Returns the workload, quantized if `--quantize` asks for it."""
     return loaded if work.quantize is None else quantize(loaded, work.quantize, calibrate)
 
 
 def graph_of(model: str, work: WorkloadOptions) -> Graph:
-    """The workload of a command that needs a graph."""
+    """Loads the workload as a graph, quantized if `--quantize` asks for it."""
     found = load_graph(model, **_sizes(work))
     return found if work.quantize is None else quantize(found, work.quantize)
 
@@ -48,7 +48,7 @@ def graph_of(model: str, work: WorkloadOptions) -> Graph:
 def target_of(
     on: Target, loaded: Graph | Program | None = None, network: str | None = None, labels: bool = False
 ) -> Machine | Device:
-    """The named machine or device with changed settings; default: a compiled program's machine."""
+    """Loads the named machine or device and applies --set; by default, the machine of a compiled program."""
     own = loaded.machine if isinstance(loaded, Program) else None
     found = load_target(on.machine or own or MACHINE, labels)
     if isinstance(found, Device):
@@ -60,13 +60,13 @@ def target_of(
 
 
 def machine_of(on: Target, loaded: Graph | Program | None = None, network: str | None = None) -> Machine:
-    """The named machine with changed settings; a device is an error."""
+    """Loads the named machine and applies --set; a device is an error."""
     found = target_of(on, loaded, network)
     return Machine.load(str(on.machine)) if isinstance(found, Device) else found
 
 
 def compiled(loaded: Graph | Program, target: Machine, compiling: CompileOptions, **changed: Any) -> Program:
-    """The compiled graph; a program is returned unchanged and accepts no compiler options."""
+    """Compiles a graph; returns a program unchanged and rejects compiler options for it."""
     if isinstance(loaded, Graph):
         return compile(loaded, target, **{**compiling.given(), **changed})
     if compiling.asked:

@@ -43,7 +43,7 @@ def prepare() -> Any:
 
 
 def main() -> None:
-    """Entry point: the user's mistakes give one message without traceback and exit code 2."""
+    """Entry point; a user error prints one message without traceback and exits with code 2."""
     try:
         prepare()(prog_name="tilesim")
     except Error as error:

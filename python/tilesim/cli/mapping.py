@@ -1,4 +1,4 @@
-"""Commands about mappings: map and tune."""
+"""The commands `map` and `tune`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .show import step
 
 
 def _tiles(chosen: list[Product], text: str) -> MappingTable:
-    """ "m=128,n=256,k=512" as a table for the graph's only product."""
+    """Parses --tiles "m=128,n=256,k=512" into a mapping table for the graph's only product."""
     if len(chosen) != 1:
         raise user_error("--tiles needs a graph with one matrix product", value=f"{len(chosen)} products", allowed="1")
     tiles: dict[str, int] = {}
@@ -43,7 +43,7 @@ def _tiles(chosen: list[Product], text: str) -> MappingTable:
 
 
 def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> MappingTable:
-    """Reads a mapping table in a known format."""
+    """Reads a mapping table in the format `form`."""
     if form == "timeloop":
         return from_timeloop(path, chosen)
     if form == "zigzag":
@@ -60,7 +60,7 @@ def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> Ma
 
 
 def _describe(product: Product | VectorKernel, nest: dict[str, Any], cycles: int | None) -> list[str]:
-    """A loop nest by level, with bytes and cycles."""
+    """Returns one line per level of a loop nest, and its simulated cycles if given."""
     lines = _vector_levels(product, nest) if isinstance(product, VectorKernel) else _levels(product, nest)
     if cycles is not None:
         lines.append(f"  simulated       {cycles:>14,} cycles")
@@ -114,14 +114,14 @@ def _vector_levels(kernel: VectorKernel, nest: dict[str, Any]) -> list[str]:
 
 
 def _operand_bytes(cost: dict[str, Any]) -> dict[str, int]:
-    """Bytes by operand, of either cost model."""
+    """Returns the bytes by operand from the cost of a matrix product or a vector kernel."""
     if "bytes" in cost:
         return dict(zip(("a", "b", "result"), cost["bytes"], strict=True))
     return {"loads": cost["read_bytes"], "stores": cost["written_bytes"]}
 
 
 def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycles: dict[str, int]) -> list[str]:
-    """Differences between the heuristic's nest and the others, in bytes and bounds."""
+    """Compares each nest with the heuristic's: bytes, buffer depths and limiting resource."""
     base = product.cost(nests["heuristic"])
     buffers, unit = ("depths", "array") if isinstance(product, Product) else ("depth", "vector unit")
     lines = []
@@ -158,7 +158,7 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
 
 
 def _listed(chosen: Sequence[Product | VectorKernel], everything: bool) -> Lines:
-    """Kernels in execution order with their nests; layers with equal mappings are folded."""
+    """Returns a table of kernels and nests in execution order; layers with equal mappings are folded."""
     rows = []
     for kernel in chosen:
         cost = kernel.cost()
@@ -235,7 +235,7 @@ def _show(
     target: Machine,
     tuned: dict[str, Any] | None,
 ) -> None:
-    """Nests of one kernel by each rule, without duplicates; simulated if it is the only kernel."""
+    """Prints the distinct nests that the rules choose for a kernel; simulates them if it is the only kernel."""
     lower_bound = kernel.candidates(1)[1]
     nests = dict(by_rule)
     if kernel.nest not in nests.values():
@@ -270,7 +270,7 @@ def _show(
 
 
 def _fastest(cycles: dict[str, int]) -> str:
-    """Names and cycles of the fastest simulated nests."""
+    """Returns the names and the cycles of the fastest simulated nests."""
     least = min(cycles.values())
     return f"{', '.join(name for name in cycles if cycles[name] == least)}, {least:,} cycles"
 
@@ -286,7 +286,7 @@ def _draw(figure: Any, path: str) -> None:
 
 
 def _tuned(study: Study, everything: bool) -> Lines:
-    """Distinct kernels: default and best mapping."""
+    """Returns a table of distinct kernels with default and best mapping."""
     columns = [
         names_of("operation"),
         number("runs", 3),
@@ -311,7 +311,7 @@ def _tuned(study: Study, everything: bool) -> Lines:
 
 
 def _history(study: Study) -> Lines:
-    """All simulated candidates."""
+    """Returns a table of all simulated candidates."""
     rows = study.history().rows
     keys = list(rows[0]) if rows else []
     columns = [text(key, 0, 16) if isinstance(rows[0][key], str) else number(key, 1) for key in keys]

@@ -1,4 +1,4 @@
-"""Options of commands: a parameter of a stage's type becomes the options of that stage."""
+"""Options of commands: a parameter whose type is a stage expands to the options of that stage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Model = Annotated[str, typer.Argument(help=WHAT, autocompletion=complete.models_
 
 
 def settings_of(settings: list[str]) -> dict[str, Any]:
-    """The values of `--set` by path, as in a machine file."""
+    """Parses `--set PATH=VALUE` texts into values by path; a repeated path is an error."""
     changes: dict[str, Any] = {}
     for setting in settings:
         path, equals, value = setting.partition("=")
@@ -82,7 +82,7 @@ class Output(Stage):
     all: bool = option(False, "Print every row without folding repeated layers.", "--all")
 
     def check(self) -> None:
-        """Checks before any work that files are writable and distinct."""
+        """Raises an error if an output file is not writable or is given twice; runs before any work."""
         written = [path for path in (self.html, self.json, self.csv, self.timeline) if path]
         for path in written:
             if path != "-":
@@ -111,9 +111,9 @@ class ExcludedOptions(Only):
     """Excludes options of a stage."""
 
 
-#: marks a stage with repeatable options: the command gets lists by name
+#: annotation of a stage with repeatable options: the command gets a dict from name to list of values
 SEVERAL = "several"
-#: key of a context's `meta`: the words of the command line, without "=value"
+#: key in a click context's `meta` for the command line's words, without "=value"
 WORDS = "tilesim.words"
 
 Json = Annotated[Output, Only("json")]
@@ -122,7 +122,7 @@ Quiet = Annotated[Output, Only("json", "quiet")]
 
 
 def options_of(stage: type, *marks: Any) -> Iterator[tuple[str, CliOption, Any, Any]]:
-    """The options of a stage: name, `CliOption`, type on the command line, default."""
+    """Yields name, `CliOption`, command-line type and default of each option of a stage."""
     for one in fields(stage):
         shown = one.metadata.get("shown")
         chosen = all(
@@ -157,7 +157,7 @@ def _parameter(stage: type, name: str, shown: CliOption, kind: Any, default: Any
 
 
 def staged(function: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of its stages as typer parameters."""
+    """Wraps a command so that typer sees the options of its stages as parameters."""
     signature, expanded, stages = inspect.signature(function, eval_str=True), [], {}
     for parameter in signature.parameters.values():
         stage, *marks = get_args(parameter.annotation) or (parameter.annotation,)
@@ -185,13 +185,13 @@ def staged(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def spelled(param: Any, context: typer.Context) -> str:
-    """An option as the user wrote it; if shortened or absent, its first name."""
+    """Returns an option as the user wrote it; its first name if the user shortened or omitted it."""
     words = context.meta.get(WORDS, ())
     return next((one for one in param.opts if one in words and one.startswith("--")), param.opts[0])
 
 
 def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, CliOption]], context: typer.Context) -> Any:
-    """The argument of a command for a stage: an instance, or lists of given values."""
+    """Builds a command's argument for a stage: an instance, or lists of values by name if `several`."""
     found, asked = {}, []
     for param in context.command.params:
         source = context.get_parameter_source(str(param.name))
@@ -209,5 +209,5 @@ def _stage(stage: Any, several: bool, own: dict[str, tuple[Any, CliOption]], con
 
 
 def combinations(varied: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """One dictionary per combination of values; the last name varies fastest."""
+    """Returns one dictionary per combination of values; the last name varies fastest."""
     return [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]

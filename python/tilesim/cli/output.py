@@ -1,4 +1,4 @@
-"""Output of `run`: files, terminal, advice."""
+"""Writes the files, terminal text and advice of `run`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RunOutput(Output):
     )
 
     def baseline(self) -> Result | None:
-        """The baseline of the page."""
+        """Loads the result of --against; None without it. --against without --html is an error."""
         if self.against is not None and self.html is None:
             what, remedy = "--against needs --html", "Add --html F"
             raise user_error(what, place="--against", value=self.against, suggestion=remedy)
         return Result.load(self.against) if self.against is not None else None
 
     def write(self, results: Mapping[str, Result], baseline: Result | None) -> None:
-        """Writes the requested files: one result, or several by name."""
+        """Writes the requested files for one result, or for several results by name."""
         (only,) = results.values() if len(results) == 1 else (None,)
         if self.html and only is not None:
             only.to_html(self.html, self.advice, baseline)
@@ -58,7 +58,7 @@ class RunOutput(Output):
             show(result, self.all)
 
     def advise(self, result: Result) -> None:
-        """Simulates changes after the result is printed."""
+        """Simulates changed machines and prints advice, unless it is disabled or takes minutes."""
         if self.quiet or self.advice is False:
             return
         long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
@@ -68,4 +68,4 @@ class RunOutput(Output):
             return
         result._advised = advise(result)
         if self.json and not self.silent:
-            result.save(self.json)  # with the advice
+            result.save(self.json)  # again, now with the advice

@@ -1,6 +1,6 @@
-"""Progress on a terminal after half a second: phase, spinner, count, remaining time.
+"""Shows progress on a terminal after half a second: phase, spinner, count, remaining time.
 
-A thread draws it while the call computes: calls into the core release the interpreter's lock.
+A thread draws while the core computes, because calls into the core release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _last = {"sign": time.monotonic() - time.process_time()}  # start of this proces
 
 
 def quiet_since() -> float:
-    """Seconds since the last output."""
+    """Returns the seconds since the last output."""
     return time.monotonic() - _last["sign"]
 
 
 def delay(quiet: float) -> float:
-    """Seconds to wait before the first output."""
+    """Returns the seconds to wait before the first output, given `quiet` seconds without output."""
     return max(FIRST, PATIENCE - quiet)
 
 
 def record_output(at: float = 0.0) -> None:
-    """Records an output."""
+    """Records the time of an output."""
     _last["sign"] = at or time.monotonic()
 
 
@@ -61,7 +61,7 @@ class Phase:
         self.done, self.total, self.part = done, total or self.total, part
 
     def describe(self, room: int) -> str:
-        """One line: text, count, elapsed and remaining time."""
+        """Returns one line with text, count, elapsed and remaining time, at most `room` characters."""
         now = time.monotonic()
         spent = now - self.began
         counted = f" {self.done:,}/{self.total:,}" if self.done <= self.total and self.total else ""
@@ -75,7 +75,7 @@ class Phase:
 
 
 class _SpinnerThread(threading.Thread):
-    """Waits, then draws until stopped."""
+    """Waits for `delay` seconds, then draws the phase until stopped."""
 
     def __init__(self, phase: Phase, delay: float) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Commands about single operations: coverage and profile."""
+"""The commands `coverage` and `profile`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _shares(row: dict[str, Any]) -> list[str]:
 
 
 def _time(row: dict[str, Any]) -> str:
-    """The share of time; a fused operation's time belongs to its kernel's operation."""
+    """Returns the time share in percent; "fused" for an operation whose time its kernel reports."""
     return percent(row["time_share"]) if row["cycles"] else "fused" if row["kernel"] else "–"
 
 
 def _merged(rows: list[dict[str, Any]], sums: tuple[str, ...], *more: str) -> list[dict[str, Any]]:
-    """Folds repeated layers; fused rows are kept separate from others."""
+    """Folds repeated layers; fused rows are folded only with fused rows."""
     marked = [{**row, "apart": (bool(row[sums[0]]), bool(row["kernel"]))} for row in rows]
     return folded(marked, sums, alike=("kind", "apart", *more))
 

@@ -96,7 +96,7 @@ def run(
 
 
 def _estimate(loaded: Graph | Program, device: Device, work: WorkloadOptions, out: RunOutput, asked: list[str]) -> None:
-    """Estimates and prints; options of simulations are an error."""
+    """Estimates on a device and prints; an option of the simulator is an error."""
     if refused := [*asked, *(one for one in out.asked if one in ("--timeline", "--explain"))]:
         raise only_simulated(device, refused)
     if isinstance(loaded, Program):
@@ -115,7 +115,7 @@ def _estimate(loaded: Graph | Program, device: Device, work: WorkloadOptions, ou
 
 
 def _ways(lowering: str | None, target: Machine, of_one: bool) -> dict[str, dict[str, str]]:
-    """Options of the requested lowerings, by name."""
+    """Returns the compile options of each requested lowering, by lowering name."""
     if lowering not in (None, "both", *LOWERINGS):
         hint, allowed = nearest(lowering, (*LOWERINGS, "both")), "native, best, both"
         raise user_error(
@@ -136,7 +136,7 @@ def _ways(lowering: str | None, target: Machine, of_one: bool) -> dict[str, dict
 
 
 def _verify(program: Program, checks: Checks, simulating: SimulateOptions, out: RunOutput) -> None:
-    """Executes and compares if requested; exits with code 1 on a difference."""
+    """With --verify, executes the program and compares the outputs; exits with code 1 on a difference."""
     if not checks.verify:
         if checks.verify_against != "reference":
             raise user_error("--verify-against needs --verify", place="--verify-against", value=checks.verify_against,
@@ -150,7 +150,7 @@ def _verify(program: Program, checks: Checks, simulating: SimulateOptions, out: 
 
 
 def _errors(program: Program, wide: Graph | Program, work: WorkloadOptions, checks: Checks, seed: int) -> Any:
-    """Errors of a quantized model, as stored in the result; None unless requested."""
+    """Returns a quantized model's errors, in the form that a result stores; None without --accuracy."""
     if checks.accuracy is None:
         return None
     with step("executing the model and its baseline"):

@@ -1,4 +1,4 @@
-"""Output of the command line: lines, styled if standard output shows colours."""
+"""Prints lines, with colours if standard output shows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def disable_colours() -> None:
 
 
 def say(lines: Iterable[Line | str], err: bool = False) -> None:
-    """Writes lines to standard output, styled if it shows colours."""
+    """Writes lines to standard output, or to standard error if `err`; colours need a terminal."""
     pieces = [[(line, "")] if isinstance(line, str) else line for line in lines]
     if coloured() and not err:
         _styled(pieces)

@@ -17,7 +17,7 @@ _INDENT = "    "
 
 
 def shown_machine(machine: Machine) -> list[Line | str]:
-    """Every setting of a machine."""
+    """Returns a table of all settings of a machine."""
     rows = machine.table().rows
     counted = {origin: sum(row["from"] == origin for row in rows) for origin in ("file", "default", "replaced")}
     told = ", ".join(f"{count} {origin}" for origin, count in counted.items() if count)
@@ -28,7 +28,7 @@ def shown_machine(machine: Machine) -> list[Line | str]:
 
 
 def shown_settings(settings: Sequence[Setting]) -> list[str]:
-    """Descriptions of settings."""
+    """Returns lines that describe settings: unit, range, default, meaning, effect."""
     lines = []
     for one in settings:
         limits = f"one of {', '.join(one.allowed)}" if one.allowed else one.range
@@ -41,7 +41,7 @@ def shown_settings(settings: Sequence[Setting]) -> list[str]:
 
 
 def shown_differences(table: Table, a: str, b: str) -> list[Line | str]:
-    """Settings that differ between two machines."""
+    """Returns a table of the settings that differ between machines `a` and `b`."""
     if not len(table):
         return list(wrapped(f"{a} and {b} have equal settings"))
     cells = [

@@ -30,12 +30,12 @@ def _megabytes(size: float) -> str:
 
 
 def operations(result: Result, everything: bool = False) -> Lines:
-    """Operations, longest first; repeated layers are folded."""
+    """Returns a table of operations, longest first; repeated layers are folded."""
     return operation_lines(result.table().rows, everything)
 
 
 def busy_line(result: Result) -> str:
-    """Utilisation of the parts, and the rate of products."""
+    """Returns a line with each component's utilisation and the FLOP rate of matrix products."""
     parts = [f"{part} {percent(share)} %" for part, share in result.utilisation.items()]
     macs = result.data["multiply_adds"]
     if macs and result.seconds:
@@ -44,7 +44,7 @@ def busy_line(result: Result) -> str:
 
 
 def lowering_line(result: Result) -> str:
-    """The lowering and its reason."""
+    """Returns a line with the lowering and its reason; "" for other results."""
     if result.lowering == "native":
         return "Lowering: native, as this chip's own compiler; --lowering best uses Tilesim's own rules."
     if result.lowering == "best":
@@ -54,7 +54,7 @@ def lowering_line(result: Result) -> str:
 
 
 def _cache(result: Result, everything: bool) -> Lines:
-    """Statistics of the cache: total, and for the tensors with most traffic."""
+    """Returns cache statistics: the total, and those of the tensors with most traffic."""
     cache, rows = result.cache, result.cache_table().rows
     if cache is None:
         return []
@@ -79,7 +79,7 @@ def _cache(result: Result, everything: bool) -> Lines:
 
 
 def verified(outcome: Verification, everything: bool = False) -> Lines:
-    """The verdict of a verification, then rows: errors first, then by closeness to their bound."""
+    """Returns a verification's verdict and its rows: errors first, then those closest to their bound."""
     return [outcome.verdict, *verified_lines(outcome.rows, everything), ""]
 
 
@@ -93,13 +93,13 @@ def show(result: Result, everything: bool = False) -> None:
 
 
 def _proposals(result: Result) -> Iterator[Advice]:
-    """Advice, one by one as each change is simulated if the result supports it."""
+    """Yields each advice after its simulation, or all at once if the result simulates no changes."""
     one_by_one = None if isinstance(result, Estimate) else getattr(result, "advice", None)
     yield from one_by_one() if one_by_one else result.explain()
 
 
 def advise(result: Result) -> list[Advice]:
-    """Simulates changes and prints the best ones; a terminal shows the best so far."""
+    """Simulates changed machines and prints the best ones; returns all, fastest first."""
     found: list[Advice] = []
     with step("simulating changed machines") as trying:
         for one in _proposals(result):
@@ -111,7 +111,7 @@ def advise(result: Result) -> list[Advice]:
 
 
 def advice_lines(found: Sequence[Any]) -> list[str]:
-    """Advice with enough gain, best first."""
+    """Returns lines for the advice whose gain is at least `WORTH`, best first."""
     better = sorted((one for one in found if one.gain >= WORTH), key=lambda one: -one.gain)
     if not better:
         return wrapped(f"None of {len(found)} simulated changes makes it {WORTH} times as fast.")

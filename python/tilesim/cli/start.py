@@ -1,6 +1,6 @@
-"""Start of the command line: shows a message during imports, and lets Ctrl-C end them at once.
+"""Starts the command line: shows a message during imports, and lets Ctrl-C end them at once.
 
-Above `main` it imports only modules that Ctrl-C needs.
+At the top it imports only modules that the handler of Ctrl-C needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Sign:
         self.drawn = 0.0
 
     def start(self) -> None:
-        """Waits in a thread."""
+        """Starts the thread that waits and then shows the message."""
         import threading
 
         self.over, self.lock = threading.Event(), threading.Lock()
@@ -37,7 +37,7 @@ class _Sign:
     def _run(self) -> None:
         import time
 
-        # minus the time used before this line
+        # the wait includes the time since the process started
         if self.over.wait(max(0.0, PATIENCE - time.process_time())):
             return
         with self.lock:
@@ -45,7 +45,7 @@ class _Sign:
                 self.drawn = time.monotonic()
 
     def wipe(self) -> float:
-        """Removes or cancels the message."""
+        """Removes or cancels the message; returns when it was drawn, 0 if never."""
         self.over.set()
         with self.lock:
             if self.drawn:
@@ -77,7 +77,7 @@ def _catch(action: Any) -> bool:
 
 
 def _leave(*_: Any) -> None:
-    """Exits at once: no state has to be cleaned up."""
+    """Exits at once with code 130, because imports leave no state to clean up."""
     _write("tilesim: interrupted\n")
     os._exit(130)
 
@@ -98,7 +98,7 @@ def main() -> None:
         _catch(signal.default_int_handler)
     try:
         command_line.main()
-    except KeyboardInterrupt:  # a second one during the message
+    except KeyboardInterrupt:  # a second Ctrl-C during the message
         _leave()
     finally:
         if caught:
@@ -110,5 +110,5 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):  # closed, as `main` has found
+        except (OSError, ValueError, AttributeError):  # `main` already found the stream closed
             continue

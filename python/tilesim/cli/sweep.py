@@ -34,7 +34,7 @@ def _listed(texts: str) -> list[str]:
 
 
 def _values(settings: list[str]) -> dict[str, list[Any]]:
-    """Values by setting path, from texts such as "core.array.rows=64,128"."""
+    """Parses texts such as "core.array.rows=64,128" into lists of values by setting path."""
     found: dict[str, list[Any]] = {}
     for setting in settings:
         path, equals, words = setting.partition("=")
@@ -124,7 +124,7 @@ def sweep(
 
 
 def _models(texts: str) -> list[str]:
-    """Names separated by commas; those inside matmul:M,N,K[,dtype] do not separate."""
+    """Splits names at commas, except at the commas inside matmul:M,N,K[,dtype]."""
     found: list[str] = []
     for one in _listed(texts):
         product = found[-1] if found and found[-1].startswith("matmul:") else ""
@@ -149,7 +149,7 @@ def _write(found: Sweep, rows: list[dict[str, Any]], out: Output) -> None:
 
 
 def _lines(found: Sweep, rows: list[dict[str, Any]], quiet: bool) -> Lines:
-    """The summary, then a row per point; trivial columns are left out."""
+    """Returns the summary and one row per point; omits the columns status and flag if all are trivial."""
     head: Lines = [*wrapped(found.summary(), hang="  ")]
     if quiet:
         return head

@@ -1,4 +1,4 @@
-"""`tilesim validate`: predictions against measured tables or their shipped samples."""
+"""`tilesim validate`: compares predictions with measured tables or their shipped samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Report = dict[str, Any]
 
 
 def _cases(columns: str) -> Any:
-    """The option `--cases` of a table with these columns."""
+    """Returns the option `--cases` for a table with `columns`."""
     told = f"CSV: {columns}; default: the shipped sample."
     return typer.Option("--cases", help=told, rich_help_panel=WORKLOAD)
 
@@ -33,7 +33,7 @@ def _report(
     table: str, cases: str | None, out: Output, doing: str, predict: Callable[[str], Report],
     show: Callable[[Report], None],
 ) -> Report:  # fmt: skip
-    """Compares, writes and prints."""
+    """Predicts a table's rows, writes the report as JSON if requested, and prints it."""
     out.check()
     with step(doing):
         report = predict(cases if cases is not None else str(sample(table)))
@@ -162,7 +162,7 @@ def step_(
 
 
 def _analytic(table: str) -> Callable[..., None]:
-    """The command for a table of measured kernels."""
+    """Returns the command that validates a table of measured kernels."""
 
     def command(
         cases: Annotated[str | None, _cases("measured times in latency_ms")] = None,
@@ -225,7 +225,7 @@ def _number(row: Report, key: str, form: str) -> str:
 
 
 def _compared(report: Report, columns: list[TextColumn], cells: Callable[[Report], list[Any]]) -> Lines:
-    """Rows with measured and predicted cycles, or the reason why prediction failed."""
+    """Returns a table of measured and predicted cycles; failed rows show the reason."""
     rows = [
         [
             *cells(row),

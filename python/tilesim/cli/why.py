@@ -28,7 +28,7 @@ from .show import step
 
 
 def _loaded_result(model: str) -> Result | None:
-    """The result in a file; None for other files."""
+    """Loads the result if `model` is a result file; None otherwise."""
     if not model.endswith(".json") or not os.path.isfile(model):
         return None
     found = parse_json(read_text(model), model)
@@ -38,7 +38,7 @@ def _loaded_result(model: str) -> Result | None:
 def _simulated(
     model: str, work: WorkloadOptions, on: Target, compiling: CompileOptions, simulating: SimulateOptions
 ) -> Result:
-    """The result of a simulation on a machine, or of an estimate on a device."""
+    """Simulates the workload on a machine, or estimates it on a device."""
     with step(f"reading {model}"):
         wide = read(model, work)
         target = target_of(on, wide, simulating.network)

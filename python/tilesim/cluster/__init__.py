@@ -1,4 +1,4 @@
-"""Many chips: networks, communication libraries, collectives, plans and steps."""
+"""Clusters of devices: networks, communication libraries, collectives, parallel plans and steps."""
 
 from ..base.lazy import lazy, listed
 

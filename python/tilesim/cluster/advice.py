@@ -1,4 +1,4 @@
-"""Advice for steps: adjacent plans, overlap, faster network or device, each evaluated."""
+"""Evaluates changes of a step: adjacent plans, overlap, faster network or device."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .views.communication import dimensions
 
 __all__ = ["adjacent_plans", "advice", "advice_lines"]
 
-LEAST = 0.005  # advice with a smaller relative gain is not listed
+LEAST = 0.005  # least relative gain of listed advice
 NOT_AGAIN = "a loaded step cannot be repeated for advice"
 _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
 def adjacent_plans(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
-    """Plans that differ in one option, or move a factor from one axis to another."""
+    """Returns plans with one other option, or with a factor moved from one axis to another, and their texts."""
     micro = plan.micro_batch
     found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
     if plan.recompute == "none":
@@ -83,7 +83,7 @@ def _wider(device: Device, by: float) -> Device:
 
 
 def _upgrades(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, str, Callable[[Fabric], Fabric]]]:
-    """Kind, text and function of each change of the fabric."""
+    """Yields kind, text and function of each change of the fabric."""
     inside, between = dimensions(fabric)
     if devices > 1:
         yield "network", f"bandwidth inside a {inside} x 2", lambda one: faster(one, near=2.0)
@@ -98,7 +98,7 @@ def _upgrades(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str
 
 
 def advice(result: Any) -> Table:
-    """Evaluates each change and lists its gain."""
+    """Evaluates each change of a step; tabulates changes with their gains."""
     if result.again is None:
         return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []
@@ -123,7 +123,7 @@ def advice(result: Any) -> Table:
 
 
 def advice_lines(rows: Table, memory_bytes: float, most: int = 4) -> list[str]:
-    """Advice as lines: plan changes, then hardware, each sorted by gain."""
+    """Returns lines of advice: plan changes, then hardware changes, each sorted by gain."""
 
     def line(row: dict[str, Any]) -> str:
         text = f"{row['change']}: {figures.duration(row['seconds'])}, {figures.percent(row['gain'])} less"

@@ -15,7 +15,7 @@ from ..base.files import read_json
 
 __all__ = ["algorithm", "check_name"]
 
-#: algorithms by name; switches perform "in-network"
+#: names of algorithms; "in-network" reduces data in switches
 NAMES = ("auto", "ring", "tree", "halving-doubling", "bruck", "direct", "torus", "hierarchical", "in-network")
 
 OPERATIONS = {
@@ -26,10 +26,10 @@ KEYS = ("schema", "version", "name", "operation", "devices", "chunks", "root", "
 
 
 def algorithm(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads an algorithm and checks it on sets of contributions.
+    """Reads an algorithm and checks it by executing it on sets of contributions.
 
     Args:
-        source: a dict, its `.json` file, or an MSCCL `.xml` file. The dict has name, operation, devices, chunks (number
+        source: a dict, its `.json` file, or an MSCCL `.xml` file. A dict has name, operation, devices, chunks (number
             of parts; for gather and scatter the first chunks / devices belong to device 0, for all_to_all chunk
             s * devices + t goes from s to t) and transfers (step, source, target, chunk, "combine" or "copy").
             Transfers between two devices in one step form one message.
@@ -38,7 +38,7 @@ def algorithm(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, A
         A value for `algorithm` of `collective`.
 
     Raises:
-        UserError: if a contribution is counted twice, a missing chunk is sent, or a part never arrives.
+        UserError: if the algorithm counts a contribution twice, sends a chunk that has not arrived, or omits a part.
     """
     if isinstance(source, Mapping) and "slots" in source:
         return dict(source)
@@ -92,7 +92,7 @@ def _number(node: ElementTree.Element, key: str, fallback: str | None = None) ->
 
 
 class _Steps:
-    """The steps of an MSCCL file: sends and receives of thread blocks, matched first to first per channel."""
+    """The steps of an MSCCL file; matches sends and receives of thread blocks in order per channel."""
 
     def __init__(self, root: ElementTree.Element) -> None:
         self.local: list[tuple[str, ElementTree.Element, int, int, int]] = []  # type, step, device, send to, from
@@ -172,7 +172,7 @@ def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
 
 
 def _algorithm_of_xml(path: str) -> dict[str, Any]:
-    """The step of a transfer is the longest chain of steps before its receive; a receive that reduces combines."""
+    """Reads an MSCCL file; a transfer's step number is the longest chain of steps before its receive."""
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, OSError) as error:
@@ -212,7 +212,7 @@ def _algorithm_of_xml(path: str) -> dict[str, Any]:
 
 
 def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple[list[int], list[int]]:
-    """The initial content of the input buffers and the required content of the output buffers."""
+    """Returns the initial content of the input buffers and the required content of the output buffers."""
     initial, wanted = [-1] * (n * slots), [-1] * (n * slots)
     share = chunks // n
     for device in range(n):
@@ -229,6 +229,6 @@ def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple
 
 
 def check_name(source: Any) -> None:
-    """Checks the name of an algorithm."""
+    """Raises an error for an unknown algorithm name."""
     if isinstance(source, str) and not source.endswith((".json", ".xml")):
         one_of("unknown algorithm", "algorithm", source, *NAMES)

@@ -1,4 +1,4 @@
-"""Closed form of a training step for many plans at once: compute, communication, pipeline."""
+"""Computes training steps of many plans in closed form: compute, communication, pipeline."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_pa
 __all__ = ["Detail", "StepTimes", "times"]
 
 Array = NDArray[np.float64]
-#: timing of schedules that split the backward pass: seconds, and the simulated pipelines
+#: function that times schedules with a split backward pass; returns seconds and the simulated pipelines
 Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipeline]]]
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Seconds of a step by part, one number per plan; parts sum to `seconds`."""
+    """Seconds of a step by part, one number per plan; the parts add up to `seconds`."""
 
     seconds: Array
     compute: Array
@@ -62,11 +62,11 @@ class StepTimes:
 class Detail:
     """Details of a step.
 
-    `layers`: passes of a layer by name. Seconds: `slowest` stage per micro-batch, `whole`: all stages in sequence,
-    `through`: the pipeline, `head`: extra time of the slowest stage by head and embedding, `waits`: by slow devices,
-    `first`: extra exposed gather of the first layer. `sent`: traffic of a stage per chunk's pass (`sends` per
-    micro-batch); `last`: after the last pass, with exposed seconds; `tables`: of sharded tables over all micro-batches,
-    with their slow-down.
+    `layers`: passes of a layer by name. Seconds: `slowest`: slowest stage per micro-batch, `whole`: sum of all stages,
+    `through`: pipeline, `head`: extra time of the slowest stage for head and embedding, `waits`: due to slow devices,
+    `first`: additional exposed gather of the first layer. `sent`: traffic of a stage per pass of a chunk (`sends` per
+    micro-batch); `last`: traffic after the last pass, with exposed seconds; `tables`: traffic of sharded tables in all
+    micro-batches, with their slow-down.
     """
 
     layers: Mapping[str, LayerSeconds]
@@ -89,7 +89,7 @@ _LAYER_PARTS = ("compute", "recompute", "host", "tensor", "context", "expert", "
 def _by_order(
     c: Columns, fabric: Fabric, summed: Array, stages: Stages, ordered: Ordered
 ) -> tuple[Array, Mapping[int, Pipeline]]:
-    """Seconds of schedules that split the backward pass or have unequal stages, and the simulated pipelines."""
+    """Returns the seconds of steps, with simulated pipelines for split backward passes or unequal stages."""
     carried = (c.schedule >= SCHEDULES.index("zb-h1")) | unlike(c, bool(fabric.slow), fabric.per_node)
     if not np.any(carried):
         return summed, {}
@@ -99,7 +99,7 @@ def _by_order(
 
 
 def stage_seconds(c: Columns, counted: SendCounts, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
-    """Seconds of a micro-batch on the fullest and on the slowest stage, which may have the head or longer sends."""
+    """Returns a micro-batch's seconds on the fullest stage, and on the slowest one (with head or longer sends)."""
     fullest = c.stage_layers * layer + fixed + counted.full
     least = np.floor(c.layers / c.pipeline) * layer + fixed
     last = c.both_layers(c.pipeline - 1)[0] * layer + fixed + ends + counted.last
@@ -109,7 +109,7 @@ def stage_seconds(c: Columns, counted: SendCounts, layer: Array, fixed: Array, e
 def times(
     c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float], ordered: Ordered = carried
 ) -> StepTimes:  # fmt: skip
-    """Seconds of training steps."""
+    """Returns the seconds of training steps by part."""
     w = work(c, price, k)
     forward, backward = layer_passes(c, w, fabric, k)
     m, p, v = c.micro_batches, c.pipeline, c.virtual
@@ -138,7 +138,7 @@ def times(
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
     slowing = slowing + slowing_
-    # layers' parameters are prefetched during the previous layer; the first layer's are exposed
+    # a layer's parameters are gathered during the previous layer; the first layer's gather is exposed
     gathered = gathered_layer(c, fabric, k)
     first = gathered - forward.data - forward.data_interference
     own = m * c.stage_layers

@@ -1,4 +1,4 @@
-"""Clusters: devices and the network between them, by name, file or constructor."""
+"""Clusters: equal devices and the network between them, from a name, file or constructor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEYS = (
     "host_bytes_per_second",
     "sources",
 )
-DEEPEST = 8  # invalid values are searched to this nesting depth
+DEEPEST = 8  # nesting depth to which invalid values are searched
 FINITE = {
     "bandwidth_bytes_per_second": "a number from 1 to 1e18",
     "latency_seconds": "a number from 0 to 1000",
@@ -49,11 +49,11 @@ FINITE = {
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension of a network: equal links between devices that differ only in it.
+    """One dimension of a network: equal links between devices that differ only in this coordinate.
 
-    Rates are bytes per second and direction, of a link or of a device's port; `latency_seconds` is a link's, or from
-    device to device through a switch; `rails`: ports of a node that its devices share (0: one port per device);
-    `reduces`: its switches reduce data in the network (NVLS, SHARP).
+    Rates are bytes per second and direction of a link or of a device's port; `latency_seconds`: over a link, or from
+    device to device through a switch; `rails`: number of ports that a node's devices share (0: one port per device);
+    `reduces`: whether its switches reduce data (NVLS, SHARP).
     """
 
     kind: str
@@ -84,7 +84,7 @@ def _dimension(data: Mapping[str, Any]) -> Dimension:
 
 
 def _without_sums(data: Any, number: int) -> Any:
-    """Removes `reduces` from a dimension and checks it here."""
+    """Checks `reduces` and returns the dimension without it, because the core does not read it."""
     if not isinstance(data, Mapping) or "reduces" not in data:
         return data
     if not isinstance(data["reduces"], bool) or (data["reduces"] and data.get("kind") not in ("switch", "fat_tree")):
@@ -94,14 +94,14 @@ def _without_sums(data: Any, number: int) -> Any:
 
 
 def _device(given: Any) -> Any:
-    """Checks a device; unknown names raise an error."""
+    """Loads a device; an unknown name is an error."""
     if isinstance(given, os.PathLike):
         given = path_text(given)
     if isinstance(given, str):
         shipped = any(is_shipped(given, folder, ()) for folder in ("devices", "machines"))
         if shipped or given.endswith((".json", ".toml")) or os.path.isfile(given):
             return given
-    from ..machine.target import load  # slow import, needless for shipped devices
+    from ..machine.target import load  # slow import that shipped devices do not need
 
     with placed("device"):
         found = load(given, labels=True)
@@ -109,7 +109,7 @@ def _device(given: Any) -> Any:
 
 
 def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
-    """Finds the place and value of the first entry that is neither a finite number nor a string."""
+    """Returns path and value of the first entry that is neither a finite number nor a string; None without one."""
     if isinstance(value, (Mapping, list, tuple)) and depth < DEEPEST:
         parts = value.items() if isinstance(value, Mapping) else enumerate(value)
         inside = (_odd(one, f"{place}.{key}" if isinstance(value, Mapping) else f"{place}[{key}]", depth + 1)
@@ -139,7 +139,7 @@ class Cluster(Saved):
         host_bytes_per_second: float | None = None,
         **others: Any,
     ) -> None:
-        """A custom cluster."""
+        """Builds a custom cluster."""
         for key in others:
             allowed = ", ".join(("device", "network", *KEYS[:2], *KEYS[4:]))
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
@@ -179,7 +179,7 @@ class Cluster(Saved):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickling, without the core's network."""
+        """Returns the state for pickling, without the core's network."""
         return {name: value for name, value in self.__dict__.items() if name != "core"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -205,7 +205,7 @@ class Cluster(Saved):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped clusters.
+        """Lists the shipped clusters.
 
         Returns:
             Sorted names.
@@ -214,15 +214,15 @@ class Cluster(Saved):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Cluster) -> Cluster:
-        """A cluster by name, from a file or a dict.
+        """Loads a cluster by name, or from a file or dict.
 
         Args:
-            source: name ("dgx-h100"), name with a number of devices ("dgx-h100:64"), which scales the outer dimension
-                or uses part of one node; path of a `.json` file; its content; a Cluster; path of a network of ASTRA-sim
-                (`.yml`), without a device.
+            source: name ("dgx-h100"); name with a number of devices ("dgx-h100:64"), which scales the outer dimension
+                or uses part of one node; path of a `.json` file; its content; a Cluster; path of an ASTRA-sim network
+                (`.yml`), which has no device.
 
         Returns:
-            The cluster, checked.
+            The checked cluster.
 
         Raises:
             UserError: for an unknown name, or an unsupported number of devices.
@@ -262,7 +262,7 @@ class Cluster(Saved):
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of the cluster's file.
+        """Converts the cluster to the content of its file.
 
         Returns:
             A dict of schema `tilesim.cluster`.
@@ -282,13 +282,13 @@ class Cluster(Saved):
         return kept
 
     def dimension_of(self, axis: str | int) -> int:
-        """The number of a dimension.
+        """Returns the index of a dimension.
 
         Args:
-            axis: its name or number; negative numbers count from the outermost.
+            axis: name or index of the dimension; negative indices count from the outermost.
 
         Returns:
-            The number, the innermost 0.
+            The index; 0 is the innermost dimension.
 
         Raises:
             UserError: for an unknown dimension.
@@ -302,13 +302,13 @@ class Cluster(Saved):
         raise user_error("unknown dimension of the network", value=shown(axis), allowed=allowed)
 
     def groups(self, axis: str | int) -> list[list[int]]:
-        """Groups of devices that differ only in one dimension.
+        """Returns the groups of devices that differ only in one dimension.
 
         Args:
-            axis: name or number of the dimension.
+            axis: name or index of the dimension.
 
         Returns:
-            Groups of device numbers that cover all devices once.
+            Lists of device numbers that partition all devices.
         """
         number = self.dimension_of(axis)
         stride = math.prod(one.size for one in self.dimensions[:number])
@@ -333,7 +333,7 @@ def _core_network(text: str) -> Any:
 
 
 def cluster_of(name: str) -> str:
-    """Names the clusters of a device, for an error about a device in place of a cluster."""
+    """Returns the hint for a device name in place of a cluster: the clusters of this device."""
     if not is_shipped(name, "devices", ()):
         return ""
     names = [one for one in Cluster.names() if read_json(configs_dir() / "clusters" / f"{one}.json")["device"] == name]

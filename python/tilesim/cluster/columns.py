@@ -1,4 +1,4 @@
-"""Workloads and plans as columns of numbers, one row per step, for the closed forms."""
+"""Converts workloads and plans to arrays with one element per step, for the closed forms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Columns:
-    """One number per step in every field; extents of the whole model unless noted."""
+    """Arrays with one number per step; extents are those of the complete model unless noted."""
 
     layers: Array
     hidden: Array
@@ -62,12 +62,12 @@ class Columns:
 
     @property
     def recomputes_layers(self) -> NDArray[np.bool_]:
-        """Whether the backward pass recomputes every layer: full recompute, or layer inputs on the host."""
+        """Whether the backward pass recomputes every layer (full recompute, or layer inputs on the host)."""
         return (self.recompute == 2.0) | (self.recompute == 4.0)
 
     @property
     def local_kv_heads(self) -> Array:
-        """Key heads on one device: at least one, because a tensor axis larger than the heads replicates them."""
+        """Key heads on one device, at least one: a tensor axis larger than the number of heads replicates them."""
         return np.ceil(self.kv_heads / self.tensor)
 
     @property
@@ -77,7 +77,7 @@ class Columns:
 
     @property
     def queries(self) -> Array:
-        """Tokens of a sequence that one device processes: a shard, or one in decode."""
+        """Tokens of a sequence that one device processes: its context shard, or one token in decode."""
         return np.where(self.decode, 1.0, self.sequence / self.context)
 
     @property
@@ -87,12 +87,12 @@ class Columns:
 
     @property
     def query_bytes(self) -> Array:
-        """Bytes of a micro-batch's queries in a layer on one device; attention outputs have as many."""
+        """Bytes of a micro-batch's queries (and of its attention outputs) in a layer on one device."""
         return self.tokens * self.heads / self.tensor * self.head_size * self.element_bytes
 
     @property
     def key_bytes(self) -> Array:
-        """Bytes of a micro-batch's keys in a layer on one device; values have as many."""
+        """Bytes of a micro-batch's keys (and of its values) in a layer on one device."""
         return self.tokens * self.local_kv_heads * self.head_size * self.element_bytes
 
     @property
@@ -102,17 +102,17 @@ class Columns:
 
     @property
     def gpipe(self) -> NDArray[np.bool_]:
-        """Whether all forward passes precede the backward passes."""
+        """Whether the schedule is gpipe: all forward passes precede the backward passes."""
         return self.schedule == SCHEDULES.index("gpipe")
 
     @property
     def copies(self) -> Array:
-        """Copies of the model: dualpipe has two, in opposite directions."""
+        """Number of model copies: two in opposite directions for dualpipe, else one."""
         return np.where(self.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
 
     @property
     def ways(self) -> Array:
-        """Passes of a micro-batch over a stage without chunks: a V schedule has two."""
+        """Number of passes of a micro-batch over a stage: two for a V schedule, else one."""
         return np.where(self.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
 
     @property
@@ -122,13 +122,13 @@ class Columns:
 
     @property
     def attention_parameters(self) -> Array:
-        """Attention parameters of a layer, with normalizations and biases."""
+        """Attention parameters of a layer, including normalizations and biases."""
         width = (self.heads + 2 * self.kv_heads) * self.head_size
         return self.hidden * width + self.heads * self.head_size * self.hidden + width + 6 * self.hidden
 
     @property
     def expert_parameters(self) -> Array:
-        """Feed-forward parameters of a layer, with all experts."""
+        """Feed-forward parameters of a layer, including all experts."""
         one = np.where(self.gated, 3, 2) * self.hidden * self.ffn + self.ffn
         return one * np.maximum(1.0, self.experts) + self.experts * self.hidden
 
@@ -139,39 +139,39 @@ class Columns:
 
     @property
     def shared_layer_parameters(self) -> Array:
-        """Replicated parameters of one layer on one device, with the router, before sharding."""
+        """Parameters of one layer on one device except experts, including the router, before sharding over data."""
         routed = self.expert_parameters - self.experts * self.hidden
         return (self.layer_parameters - np.where(self.expert > 1, routed, 0.0)) / self.tensor
 
     @property
     def routed_layer_parameters(self) -> Array:
-        """Sharded expert parameters of one layer on one device, before other sharding."""
+        """Expert parameters of one layer on one device of an expert axis, before sharding over data."""
         routed = self.expert_parameters - self.experts * self.hidden
         return np.where(self.expert > 1, routed / self.expert, 0.0) / self.tensor
 
     @property
     def replicas(self) -> Array:
-        """Devices with equal unsharded parameters, except experts."""
+        """Number of devices that replicate parameters, except those of experts."""
         return self.data * self.context * self.copies
 
     @property
     def expert_replicas(self) -> Array:
-        """Devices with the same experts."""
+        """Number of devices with the same experts."""
         return self.replicas / self.expert
 
     @property
     def state_replicas(self) -> Array:
-        """Devices over which a plan shards parameters, gradients and state, except experts."""
+        """Number of devices that shard parameters, gradients and optimizer state, except those of experts."""
         return self.replicas if self.state_devices is None else self.state_devices
 
     @property
     def state_expert_replicas(self) -> Array:
-        """Devices over which a plan shards experts' state."""
+        """Number of devices that shard parameters, gradients and optimizer state of experts."""
         return self.expert_replicas if self.state_expert_devices is None else self.state_expert_devices
 
     @property
     def stage_layers(self) -> Array:
-        """Layers of the fullest stage for a micro-batch; for dualpipe the mean of a device's two parts."""
+        """Number of layers of the fullest stage; for dualpipe the mean of a device's two model parts."""
         more = np.mod(self.layers, self.pipeline)
         pair = np.floor(self.layers / self.pipeline) + np.select(
             [more == 0, 2 * more <= self.pipeline], [0.0, 0.5], 1.0
@@ -179,22 +179,22 @@ class Columns:
         return np.where(self.copies > 1, pair, np.ceil(self.layers / self.pipeline))
 
     def part_layers(self, stage: Array | float) -> Array:
-        """Layers of a model part; the first parts have one more if not divisible."""
+        """Returns the layers of a model part; the first parts have one more if the division has a remainder."""
         return np.floor(self.layers / self.pipeline) + (stage < np.mod(self.layers, self.pipeline))
 
     def both_layers(self, stage: Array | float) -> tuple[Array, Array]:
-        """Mean and largest number of layers of a stage for a micro-batch: dualpipe has two parts."""
+        """Returns mean and largest number of layers over a stage's model parts (two for dualpipe, else one)."""
         one = self.part_layers(stage)
         other = np.where(self.copies > 1, self.part_layers(self.pipeline - 1 - stage), one)
         return (one + other) / 2, np.maximum(one, other)
 
     def has_head(self, stage: Array | float) -> NDArray[np.bool_]:
-        """Whether a stage computes logits: the last; also the first for dualpipe; only the first for a V schedule."""
+        """Whether a stage computes logits: the last; in dualpipe also the first; in a V schedule only the first."""
         first, last = np.equal(stage, 0), np.equal(stage, self.pipeline - 1)
         return np.select([self.ways > 1, self.copies > 1], [first, first | last], last)
 
     def tables(self, stage: Array | float) -> Array:
-        """Tables of a stage per model copy: embedding and head, or one table if both are tied on one device."""
+        """Returns a stage's tables per model copy: embedding and head, or one if both are tied on one device."""
         first, head = np.equal(stage, 0), self.has_head(stage)
         both = np.where(self.tied, 1.0, 2.0)
         return np.where(first & head & (self.copies == 1), both, np.where(first | head, 1.0, 0.0))
@@ -211,21 +211,21 @@ class Columns:
 
     @property
     def device_parameters(self) -> Array:
-        """Parameters of the fullest device before sharding over data."""
+        """Parameters that the fullest device has before sharding over data."""
         return self.parameters(self.shard < 0)
 
     @property
     def owned_parameters(self) -> Array:
-        """Parameters whose optimizer state the fullest device keeps."""
+        """Parameters whose optimizer state the fullest device stores."""
         return self.parameters(self.shard >= 1)
 
     def parameters_of_layer(self, sharded: NDArray[np.bool_]) -> Array:
-        """Parameters of one layer on one device, sharded over their replicas."""
+        """Returns the parameters of one layer on one device; where `sharded`, divided over their replicas."""
         shared = self.shared_layer_parameters / np.where(sharded, self.state_replicas, 1.0)
         return shared + self.routed_layer_parameters / np.where(sharded, self.state_expert_replicas, 1.0)
 
     def parameters(self, sharded: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
-        """Parameters of a device: its layers and tables."""
+        """Returns the parameters of a device, in layers and tables, of a stage or (None) of the fullest stage."""
         layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
         tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
         tables = tables / np.where(sharded, self.state_replicas, 1.0)
@@ -262,7 +262,7 @@ def _workload_columns(workloads: Sequence[Layered]) -> dict[str, Any]:
 
 
 def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
-    """Converts steps to columns."""
+    """Converts steps, pairs of workload and plan, to columns."""
     plans = [step[1] for step in steps]
     table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _PLAN_FIELDS}
     for name, known in _CODES.items():
@@ -283,7 +283,7 @@ def columns_of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
 def _table(
     workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]
 ) -> Columns:
-    """Joins columns of repeated workloads with columns of plans."""
+    """Joins columns of workloads, repeated `times` times, with columns of plans."""
     given = _workload_columns(workloads)
     if times != 1:
         given = {key: value if np.isscalar(value) else np.repeat(value, times) for key, value in given.items()}

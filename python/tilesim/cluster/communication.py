@@ -1,4 +1,4 @@
-"""Times of collectives on the network of a cluster."""
+"""Estimates collectives on the network of a cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class CollectiveResult:
     """One collective: its completion time and traffic.
 
     `bytes` is the larger of a device's input and output; `bytes_in`, `bytes_out` and `wire_bytes` are per device.
-    `model` is the network model: closed, chunks, flows, library; without a closed formula, chunks. `exact`: no link is
+    `model` is the network model: closed, chunks, flows, library (chunks if no formula exists). `exact`: no link is
     shared and the closed form equals chunks; otherwise `messages` were simulated as in chunks, or the time is an
-    estimate (0 messages). `classes`: simulated devices per group. `pieces`: requested, or chosen by auto for levels; 0:
+    estimate (0 messages). `classes`: simulated devices per group. `pieces`: given, or chosen by auto for levels; 0:
     the algorithm's default.
     """
 
@@ -56,13 +56,13 @@ class CollectiveResult:
     pieces: int = 0
 
     def headline(self, each: str = "") -> str:
-        """Operation, time, model, library costs and exactness.
+        """Describes operation, time, model, library costs and exactness.
 
         Args:
             each: the number of devices in words.
 
         Returns:
-            A line.
+            One line of text.
         """
         return collective_text(self, each)
 
@@ -75,7 +75,7 @@ class CollectiveResult:
         return self.wire_bytes / self.seconds if self.seconds > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, and `bus_bytes_per_second`.
+        """Converts the fields and `bus_bytes_per_second` to JSON values.
 
         Returns:
             A dict for JSON.
@@ -104,10 +104,10 @@ def collective(
 
     Args:
         op: all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices.
-        bytes: the larger of a device's input and output (the result of a gather, the input of a scatter); a number or a
+        bytes: the larger of a device's input and output (the result of a gather, the input of a scatter): a number or a
             string ("1 GiB").
         cluster: a Cluster, or a source for `Cluster.load`.
-        devices: default: all; a number (the first ones), a list of devices, or a list of concurrent groups.
+        devices: a number (the first devices), a list of devices, or a list of concurrent groups; all by default.
         dtype: element type, which a library may use.
         algorithm: auto (the fastest under `closed` among algorithms that are quick to evaluate), ring, tree,
             halving-doubling, bruck, direct, torus, hierarchical, in-network (reduction in switches with `reduces`; only
@@ -115,13 +115,13 @@ def collective(
         network_model: closed (formulas), chunks (message by message), flows (max-min fair sharing of links).
         library: a communication library or its name ("nccl"), which selects the algorithm and has its own cost model
             (algorithm "auto", model "closed"); default: only the network, a lower bound for every library.
-        symmetry: simulate one device per class, with the same picoseconds.
+        symmetry: whether to simulate one device per class of equal devices, which gives the same picoseconds.
         root: position of the broadcasting device.
         pairs: (source, target) positions of permute_devices; default: to the next position.
-        rings: directed rings of `ring`; default: both directions on bidirectional links; for a group in several nodes
-            the smallest number of members in a node, each ring entering by another member.
+        rings: number of directed rings; default: both directions on bidirectional links; for a group in several nodes
+            the smallest number of members in a node, so that each ring enters a node at another member.
         pieces: pipelined parts of a tree, a broadcast, or the levels of `hierarchical` and `torus`; default: by bytes
-            and latency, 1 for levels, with auto 1 ... 64.
+            and latency, but 1 for levels (1 to 64 with auto).
 
     Returns:
         The result.
@@ -152,7 +152,7 @@ def collective(
         return _by_switch(op, size, target, groups, dtype, network_model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
     one_of("unknown network model", "network_model", network_model, *MODELS)
-    if network_model != "closed":  # groups that share links use the fastest algorithm in common
+    if network_model != "closed":  # all groups share links, so they use the algorithm that is fastest for all
         requests = list(chosen(target, requests))
     answers = _priced(target, requests, network_model, symmetry)
     if network_model == "closed":
@@ -170,7 +170,7 @@ def _bytes_of(dtype: str) -> int:
 
 
 def _sums_sooner(result: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
-    """Whether in-network reduction is faster than the other closed forms of a collective."""
+    """Whether in-network reduction is faster than the closed form `result`."""
     if not any(one.reduces for one in cluster.dimensions):
         return False
     asked = (result.op, result.bytes, cluster)
@@ -182,7 +182,7 @@ def _sums_sooner(result: CollectiveResult, cluster: Cluster, groups: list[list[i
 def _by_switch(
     op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, network_model: str, root: int
 ) -> CollectiveResult:
-    """Times in-network reduction for groups, each with separate ports."""
+    """Times in-network reduction of groups that use separate ports."""
     one_of("unknown network model", "network_model", network_model, *MODELS)
     if network_model != "closed":
         raise user_error(
@@ -198,7 +198,7 @@ def _by_switch(
                                   "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
     slowest = max(answers, key=lambda one: one["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, False)
-    # a device sends its part once; the switch replicates it
+    # each device sends its part once, and the switch replicates it
     return replace(found, wire_bytes=slowest["share"] * size)
 
 
@@ -216,15 +216,15 @@ def collectives(
 
     Args:
         requests: (op, bytes) or (op, bytes, devices) each, or dicts with the arguments of `collective`.
-        cluster: a Cluster, or what `Cluster.load` takes.
-        devices: default of requests.
+        cluster: a Cluster, or a source for `Cluster.load`.
+        devices: devices of requests without devices.
         dtype: element type.
-        algorithm: default of requests.
-        network_model: flows, or chunks (first ready first); closed estimates each separately.
-        symmetry: simulate one device per class if all requests allow it.
+        algorithm: algorithm of requests without an algorithm.
+        network_model: flows, or chunks (messages in order of readiness); closed estimates each separately.
+        symmetry: whether to simulate one device per class of equal devices if all requests allow it.
 
     Returns:
-        A result per request.
+        One result per request.
 
     Raises:
         UserError: as for `collective`.
@@ -361,7 +361,7 @@ def _sent_pairs(request: Mapping[str, Any]) -> bool:
 
 
 def _wire_bytes(op: str, size: int, n: int, sends: bool) -> tuple[float, float, float]:
-    """Bytes in, bytes out and bytes on the wire, per device."""
+    """Returns input bytes, output bytes and sent bytes per device."""
     share = (n - 1) / n
     return {
         "all_reduce": (size, size, 2 * share * size),
@@ -386,7 +386,7 @@ def _result(
 
 
 def _library_time(requests: list[dict[str, Any]], cluster: Cluster, dtype: str, library: Any) -> CollectiveResult:
-    """The time by a library's cost model, for groups that are placed equally in nodes."""
+    """Returns the time by a library's cost model, for groups with equal placement in nodes."""
     from .libraries import on_cluster
 
     found, name = on_cluster.loaded(library)

@@ -1,4 +1,4 @@
-"""Seconds of communication for many plans at once."""
+"""Computes communication times of many plans in closed form."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AxisGroup:
-    """Placement of an axis: members, most members in one node, concurrent groups of a node, device stride of members.
+    """Placement of an axis: number of members, most members in one node, concurrent groups per node, device stride.
 
-    `fewest`: fewest members in a node of a group that spans nodes; default: `inner`. Traffic out of that node uses the
-    adapters of these devices, so `beside` refers to them.
+    `fewest`: fewest members in any node of a group over several nodes; default: `inner`. Its outgoing traffic uses the
+    adapters of these devices, to which `beside` refers.
     """
 
     size: Array
@@ -39,7 +39,7 @@ class AxisGroup:
 
 
 def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
-    """The group of an axis (tensor innermost, then context, data, pipeline); the slowest one if nodes cut only some."""
+    """Returns an axis's group (order: tensor innermost, context, data, pipeline); the slowest one if they differ."""
     one = np.ones(len(c))
     size, stride = {
         "tensor": (c.tensor, one),
@@ -62,7 +62,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> AxisGroup:
 
 @lru_cache(1 << 14)
 def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, int, int]:
-    """Finds the strided group with the smallest part in some node: the node, most and fewest members."""
+    """Finds the strided group with the fewest members in some node; returns the node, most and fewest members."""
     span = size * stride
     every = np.arange(min(devices, math.lcm(span, per_node)))
     nodes = int(every[-1]) // per_node + 1
@@ -79,20 +79,20 @@ def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, i
 
 
 def _rates(members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
-    """Bytes per second of a device's port in its node, and of a group's share of its node's ports."""
+    """Returns bytes per second of a device's port inside its node, and of a group's share of its node's ports."""
     inside = np.full(len(members.size), fabric.link * constants["link_share"])
     return inside, fabric.node_link * constants["node_share"] / members.concurrent
 
 
 def _steps(members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Latency of a ring inside nodes and of a tree across nodes."""
+    """Returns the latency in seconds of a ring inside nodes plus a tree across nodes."""
     nodes = np.ceil(members.size / members.inner)
     inside = (members.inner - 1) * (fabric.latency + constants["link_step"])
     return inside + 2 * np.log2(np.maximum(1.0, nodes)) * (fabric.node_latency + constants["node_step"])
 
 
 def _by_library(op: str, data: Array, members: AxisGroup, fabric: Fabric) -> Array:
-    """Seconds of a call by a communication library."""
+    """Returns the seconds of a call by a communication library."""
     several = members.size > 1
     seconds = np.zeros(np.shape(members.size))
     if not np.any(several):
@@ -108,14 +108,14 @@ def _by_library(op: str, data: Array, members: AxisGroup, fabric: Fabric) -> Arr
 
 
 def gather(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of an all_gather or reduce_scatter."""
+    """Returns the seconds of an all_gather or reduce_scatter."""
     if fabric.library is not None:
         return _by_library("all_gather", data, members, fabric)
     return _priced("all_gather", data, members, fabric, lambda sent: _gathered(sent, members, fabric, constants))
 
 
 def _gathered(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of a gather on two levels of switches."""
+    """Returns the seconds of a gather on two levels of switches."""
     inside, across = _rates(members, fabric, constants)
     wire = (members.size - 1) / members.size * data
     rate = np.where(members.crosses, np.minimum(inside, across), inside)
@@ -124,14 +124,14 @@ def _gathered(data: Array, members: AxisGroup, fabric: Fabric, constants: Mappin
 
 
 def _priced(op: str, data: Array, members: AxisGroup, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
-    """Seconds by a closed formula, or by the network as built."""
+    """Returns seconds by a closed formula, or by the prices of the actual network."""
     if fabric.prices is None:
         return form(data)
     return np.asarray(fabric.prices.seconds(op, data, members, form(data), form(0.0 * data)))
 
 
 def all_reduce(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of an all_reduce."""
+    """Returns the seconds of an all_reduce."""
     if fabric.library is not None:
         return _by_library("all_reduce", data, members, fabric)
 
@@ -143,7 +143,7 @@ def all_reduce(data: Array, members: AxisGroup, fabric: Fabric, constants: Mappi
 
 
 def to_all(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of an all_to_all."""
+    """Returns the seconds of an all_to_all."""
     if fabric.library is not None:
         return _by_library("all_to_all", data, members, fabric)
     inside, _ = _rates(members, fabric, constants)
@@ -160,7 +160,7 @@ def to_all(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[s
 
 
 def permute(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of a send to the next member, priced as leaving the node if the send of any member does."""
+    """Returns the seconds of a send to the next member; between nodes if the send of any member leaves its node."""
 
     def sent(each: Array) -> Array:
         near, far = _sends(each, members, fabric, constants)
@@ -172,16 +172,16 @@ def permute(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[
 def sends(
     data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Seconds of a send to the next member inside the node, and to another node.
+    """Returns the seconds of a send to the next member inside the node, and to another node.
 
-    At most `stride` devices of a node send out concurrently, each over its own adapter or a share of fewer adapters.
+    At most `stride` devices of a node send out concurrently, each over its own adapter or a share of an adapter.
     """
     forms = _sends(data, members, fabric, constants)
     return forms if fabric.prices is None else fabric.prices.sends(data, members, wraps, forms)
 
 
 def _sends(data: Array, members: AxisGroup, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
-    """Seconds of sends on two levels of switches."""
+    """Returns the seconds of sends on two levels of switches."""
     inside, _ = _rates(members, fabric, constants)
     senders = np.minimum(members.stride, fabric.per_node)
     across = fabric.node_link * constants["node_share"] / np.maximum(fabric.ports or fabric.per_node, senders)

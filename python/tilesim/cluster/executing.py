@@ -1,4 +1,4 @@
-"""Execution of a program of several devices on real tensors."""
+"""Executes a program of several devices on real tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["execute_together"]
 
 
 def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[str, Any]:
-    """Runs a program on all its devices with the reference kernels."""
+    """Runs a program on all its devices with the reference kernels; returns outputs by name."""
     if len(spmd.graphs) > 1:
         raise _core.Unsupported(f"execution of {len(spmd.graphs)} different programs together")
     graph, devices = spmd.graph, spmd.devices
@@ -77,7 +77,7 @@ def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDA
 
 
 def _random(spmd: Spmd, seed: int, column: int) -> Any:
-    """The random tensor of the global graph, or one of the local shape if the global shape is unknown."""
+    """Returns a random input with the global shape, or with the local shape if the global one is unknown."""
     row, core = spmd.inputs[column], spmd.graph.core
     if "weight" in row:
         return None

@@ -1,4 +1,4 @@
-"""The links of a cluster for the closed forms."""
+"""Describes the links of a cluster for the closed forms."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = [
 class Fabric:
     """Devices, nodes and links.
 
-    `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
+    `link`: bytes per second and direction of one device inside its node; `node_link`: of a full node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
     second and direction of one device to its host's memory, 0 if unknown. `slow`: devices with a share of their compute
     rate. `ports`: adapters of a node, 0 for one per device. `built`: the network, unless it is two levels of switches.
     `prices`: times of single calls instead of closed forms. `most`: largest number of devices, 0 without a limit.
-    `usual`: the cluster's own library, or "".
+    `usual`: the cluster's default library, or "".
     """
 
     device: Device
@@ -69,7 +69,7 @@ def _named(name: str) -> Fabric | None:
         return None
     key, count = found
     data = systems()[key]
-    if "cluster" in data and not count:  # the name v5e-N without a number
+    if "cluster" in data and not count:  # "v5e" without a number of chips
         return None
     per_node = max(1, count // data.get("cores_per_device", 1)) if count else int(data["per_node"])
     node_link = data["node_link"] if not count else data["device_node_link"] * per_node
@@ -132,7 +132,7 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 
 
 def as_run(fabric: Fabric, framework: Framework, network: str = "closed") -> Fabric:
-    """Adds the cluster's own library if the framework uses it; otherwise keeps the framework's link shares."""
+    """Adds the cluster's default library if the framework uses it; otherwise the framework's link shares apply."""
     named = fabric.library is None and framework.takes_library and network == "closed"
     return with_library(fabric, fabric.usual) if named and fabric.usual else fabric
 
@@ -147,7 +147,7 @@ def communication_of(fabric: Fabric, framework: Framework) -> str:
 
 
 def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:
-    """Adds prices of single calls to a fabric, unless its network is two levels of switches."""
+    """Adds prices on the actual network to a fabric, unless the network is two levels of switches."""
     if fabric.built is None or fabric.prices is not None or fabric.library is not None:
         return fabric
     return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
@@ -172,7 +172,7 @@ def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float =
 
 
 def _nested_fabric(cluster: Any, devices: int | None) -> Fabric:
-    """The fabric of a Cluster: the inner dimension is the node, outer ones join nodes; other networks stay as built."""
+    """Returns a Cluster's fabric: the inner dimension forms nodes, outer ones join nodes; else sets `built`."""
     if isinstance(cluster, Cluster) and cluster.device is None:
         raise user_error("the cluster has no device", place="cluster", value=shown(cluster),
                          allowed="ts.Cluster(device=...), or a shipped cluster")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Costs of training frameworks beyond kernels: launches, shares of rates, bytes per parameter."""
+"""Costs of frameworks in addition to kernels: launches, shares of rates, bytes per parameter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CONSTANTS: dict[str, tuple[str, float, float]] = {
 
 @dataclass(frozen=True)
 class Framework:
-    """Constants of one framework with their sources; `takes_library`: whether it uses a cluster's own library by
+    """Constants of one framework with their sources; `takes_library`: whether it uses a cluster's library by
     default."""
 
     name: str
@@ -59,7 +59,7 @@ class Framework:
 
 
 def names() -> list[str]:
-    """Names of the shipped frameworks."""
+    """Returns the names of the shipped frameworks."""
     return sorted(path.stem for path in (configs_dir() / "frameworks").glob("*.json"))
 
 

@@ -38,7 +38,7 @@ _UNSEEN = {
 
 @dataclass(frozen=True)
 class LibraryLinks:
-    """Links of a device in the library's file: bytes per second and direction, devices per domain."""
+    """Links of a device in the library's file: bytes per second and direction, devices per switch domain."""
 
     generation: str
     link: float
@@ -66,7 +66,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Library:
-    """A communication library with its constants per link generation; `load` reads one."""
+    """A communication library with its constants per link generation."""
 
     name: str
     description: str
@@ -97,7 +97,7 @@ class Library:
         share: float = 1.0,
         node_share: float = 1.0,
     ) -> float:
-        """Time of one call."""
+        """Returns the seconds of one call."""
         settings = {"link": link, "node_link": node_link, "generation": generation, "protocol": protocol}
         settings |= {"share": share, "node_share": node_share}
         return float(self.seconds_many(op, [bytes], dtype, [devices], [per_node], **settings)[0])  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ class Library:
         share: float = 1.0,
         node_share: float = 1.0,
     ) -> NDArray[np.float64]:
-        """Times of many calls of one operation: numbers or arrays of one shape, otherwise as `seconds`."""
+        """Returns the seconds of many calls of one operation; arguments of `seconds` may be arrays of one shape."""
         for name, left in (("share", share), ("node_share", node_share)):
             if not is_number(left) or not 0 < left <= 1:
                 raise user_error("not a share of a rate", place=name, value=shown(left), allowed="above 0, up to 1")
@@ -142,7 +142,7 @@ class Library:
         generation: str,
         protocol: str = "nccl-tests",
     ) -> Explanation:
-        """The terms of a call; arguments and errors are those of `seconds`."""
+        """Returns the terms of a call; arguments and errors as for `seconds`."""
         query = query_of(op, [bytes], dtype, [devices], [per_node], [link], node_link)
         total = self.seconds(
             op, bytes, dtype, devices, per_node, link=link, node_link=node_link, generation=generation,
@@ -157,12 +157,12 @@ class Library:
             terms["launch"] = constants["torch_call_seconds"]
         waited = total - sum(terms.values())
         if waited > 1e-12:
-            terms["kept"] = waited  # the call is as slow as a smaller one of the previous protocol
+            terms["kept"] = waited  # the call takes the time of the largest call of the previous protocol
         said = self._approximations(op, bytes, dtype, query, generation, used)
         return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
 
     def system(self, device: str) -> LibraryLinks | None:
-        """The links of a device, or None."""
+        """Returns the links of a device, or None."""
         for generation, data in self.generations.items():
             found = listed_as(device, data.get("devices", {}))
             if found:
@@ -171,7 +171,7 @@ class Library:
         return None
 
     def generation_near(self, generation: str, link: float) -> str:
-        """The generation whose constants apply to a link."""
+        """Returns the generation whose constants apply to a link: the given one, else that of the nearest rate."""
         if generation in self.generations:
             return generation
         return min(
@@ -236,12 +236,12 @@ def _sent(query: Query) -> float:
 
 
 def beliefs(data: Mapping[str, Any]) -> dict[str, float]:
-    """The library's own estimates of its protocols on one link generation."""
+    """Returns the library's own estimates of its protocols on one link generation."""
     return {key: float(value) for key, value in data.get("believed", {}).items()}
 
 
 def names() -> list[str]:
-    """Names of the shipped libraries."""
+    """Returns the names of the shipped libraries."""
     return sorted(path.stem for path in (configs_dir() / "libraries").glob("*.json"))
 
 

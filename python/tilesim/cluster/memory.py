@@ -1,6 +1,6 @@
-"""Memory of a device in a training step by reason, for many plans at once.
+"""Computes the memory of a device in a training step by reason, for many plans.
 
-Activations are the tensors that each operation of a layer stores for its gradient, after Korthikanti et al.
+Activations are the tensors that each operation of a layer stores for its gradient, by Korthikanti et al.
 (2205.05198): 34 bytes per token and width of an f16 layer without gates, and 5 per stored score.
 """
 
@@ -32,7 +32,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a device by reason, and of middle stages' layers, one number per plan."""
+    """Bytes of a device by reason, one number per plan."""
 
     weights: Array
     gradients: Array
@@ -45,12 +45,12 @@ class Memory:
 
     @property
     def peak(self) -> Array:
-        """The sum of all reasons."""
+        """Total bytes of all reasons."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.working + self.cache
 
 
 def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
-    """Bytes that one layer stores per micro-batch, and the bytes of its input."""
+    """Returns the bytes that one layer stores per micro-batch, and the bytes of its input."""
     e, mask, t = c.element_bytes, 1.0 if dropout else 0.0, c.tensor
     shared = np.where(c.sequence_parallel, t, 1.0)
     per_token = c.hidden
@@ -73,18 +73,18 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
 
 
 def gathered_parameters(c: Columns) -> Array:
-    """Parameters of the running layer that zero3 gathers."""
+    """Returns the number of parameters that zero3 gathers for the running layer."""
     return np.where(c.shard >= 3, _sharded_parameters(c), 0.0)
 
 
 def _sharded_parameters(c: Columns) -> Array:
-    """Parameters of a layer that are sharded over more than one device."""
+    """Returns the parameters of a layer that are sharded over more than one device."""
     shared = np.where(c.state_replicas > 1, c.shared_layer_parameters, 0.0)
     return shared + np.where(c.state_expert_replicas > 1, c.routed_layer_parameters, 0.0)
 
 
 def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
-    """Number of micro-batches whose activations a stage stores."""
+    """Returns the number of micro-batches whose activations a stage stores."""
     p, v, m = c.pipeline, c.virtual, c.micro_batches
     held = np.where(v > 1, p + (p - 1 - 2 * stage) / v, p - stage)
     late = np.isin(c.schedule, [SCHEDULES.index(name) for name in ("zb-h1", "zb-v")])  # weight gradients come later
@@ -95,9 +95,9 @@ def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
 
 
 def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
-    """Bytes that a device of one stage needs in a training step."""
+    """Returns the bytes that a device of one stage needs in a training step."""
     e = c.parameter_bytes
-    # by level of `shard`: parameters on a device, and of its layers
+    # for sharding of state, gradients, parameters: parameters of a device and of a layer
     every = [c.parameters(c.shard >= level, stage) for level in (1, 2, 3)]
     layer = [c.parameters_of_layer(c.shard >= level) for level in (1, 2, 3)]
     middle = [c.copies * c.stage_layers * one for one in layer]
@@ -129,7 +129,7 @@ def training_bytes(c: Columns, k: Mapping[str, float], stage: Array | float) -> 
 
 
 def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
-    """Bytes on the fullest stage: the first (most activations), the last (logits), or for dualpipe the middle."""
+    """Returns the bytes of the fullest stage: first (most activations), last (logits), or for dualpipe the middle."""
     found = of(np.zeros(len(c)))
     others = [c.pipeline - 1.0] if np.any(c.pipeline > 1) else []
     others += [np.floor(c.pipeline / 2)] if np.any(c.copies > 1) else []
@@ -142,5 +142,5 @@ def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
 
 
 def memory(c: Columns, k: Mapping[str, float]) -> Memory:
-    """Bytes that a training step needs on its fullest device."""
+    """Returns the bytes that a training step needs on its fullest device."""
     return fullest(c, lambda stage: training_bytes(c, k, stage))

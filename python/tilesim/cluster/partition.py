@@ -28,13 +28,13 @@ def partition(
 ) -> Spmd:
     """Partitions a graph into a program per device.
 
-    Shardings propagate along shared axes of operations; where an operand's sharding differs from its use, resharding
-    with the fewest bytes is inserted. `records` of the program has the reason of each.
+    Shardings propagate along shared axes of operations; if an operand's sharding differs from its use, a resharding
+    with the fewest bytes is inserted. `records` of the program states the reason of each.
 
     Args:
-        graph: of global tensors, or of a partitioned module.
-        mesh: devices in named axes, {"x": 2, "y": 4} or "x=2, y=4"; default: the graph's own.
-        shardings: by name of a value of the entry function ("function:value" elsewhere), besides the graph's own: mesh
+        graph: a graph of global tensors, or of a partitioned module.
+        mesh: devices in named axes, {"x": 2, "y": 4} or "x=2, y=4"; by default the graph's mesh.
+        shardings: additional shardings by value name in the entry function ("function:value" elsewhere): mesh
             axes that shard each axis, ("x", None, ("y", "z")), with further axes unsharded; or Shardy's text,
             '[{"x"}, {}, {"y", "z", ?}]'. Other values get propagated shardings.
         by: the partitioner. "own": Tilesim's. "shardy": Shardy's propagation (of jaxlib) with Tilesim's rules and
@@ -89,12 +89,12 @@ def partition(
 
 
 def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
-    """The sharding rule of each operation of a graph."""
+    """Returns the sharding rule of each operation of a graph."""
     return dict(_core.partition_rules(graph.core))
 
 
 def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
-    """The shardings of all values after propagation."""
+    """Returns the shardings of all values after propagation, by name."""
     if by not in BY[:2]:
         raise user_error("unknown propagation", value=f"'{by}'", allowed=", ".join(BY[:2]))
     if by == "own":

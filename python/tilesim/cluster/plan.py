@@ -95,7 +95,7 @@ class Plan(Saved):
         return self.context > 1 and self.context_kind == "all_to_all"
 
     def filled(self, workload: Layered) -> Plan:
-        """The plan with a default micro-batch filled in: 1 in training. In inference a replica processes its sequences
+        """Returns the plan with a default micro-batch: 1 in training. In inference, a replica processes its sequences
         in one pass, or with a pipeline in at least as many passes as stages.
 
         Args:
@@ -107,7 +107,7 @@ class Plan(Saved):
         if self.micro_batch is not _UNSAID or workload.phase == "train" or workload.global_batch % self.data:
             return self
         sequences = workload.global_batch // self.data
-        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages process micro-batches in whole groups
+        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages need a multiple of the stages
         passes = (n for n in range(self.pipeline, sequences + 1) if sequences % n == 0 and n % groups == 0)
         return dataclasses.replace(self, micro_batch=sequences // next(passes, sequences))
 
@@ -116,23 +116,23 @@ class Plan(Saved):
 
         Args:
             workload: a layered workload.
-            devices: of the cluster; default: any.
+            devices: number of devices of the cluster; any by default.
 
         Raises:
-            UserError: for a size that is not divisible, with the allowed sizes.
+            UserError: for an invalid size, with the allowed sizes.
         """
         for reason in self.reasons(workload, devices):
             raise user_error(*reason[:1], place=reason[1], value=reason[2], allowed=reason[3])
 
     def reasons(self, workload: Layered, devices: int | None = None) -> list[tuple[str, str, str, str]]:
-        """Problems of the plan: what, where, value, allowed; empty for a valid plan.
+        """Returns the problems of the plan; none for a valid plan.
 
         Args:
             workload: a layered workload.
-            devices: of the cluster; default: any.
+            devices: number of devices of the cluster; any by default.
 
         Returns:
-            The problems.
+            Tuples of what, where, value and allowed values.
         """
         self = self.filled(workload)
         found: list[tuple[str, str, str, str]] = []
@@ -171,7 +171,7 @@ class Plan(Saved):
         return found + phase_reasons(self, workload) + schedule_reasons(self, workload)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, schema `tilesim.plan`.
+        """Converts the plan to the schema `tilesim.plan`.
 
         Returns:
             A dict for JSON.
@@ -181,11 +181,11 @@ class Plan(Saved):
 
     @staticmethod
     def from_dict(value: Any, place: str = "plan") -> Plan:
-        """A plan from a dict.
+        """Builds a plan from a dict.
 
         Args:
-            value: the dict of `to_dict`.
-            place: for error messages.
+            value: a dict that `to_dict` returned.
+            place: name of the dict in error messages.
 
         Returns:
             The plan.
@@ -200,7 +200,7 @@ class Plan(Saved):
 
     @staticmethod
     def load(source: str | os.PathLike[str] | Mapping[str, Any] | Plan) -> Plan:
-        """A plan from a string, a file, or a dict.
+        """Loads a plan from a string, a file, or a dict.
 
         Args:
             source: pairs joined by commas, such as `"tensor=8,pipeline=4,shard=zero1"`; path of a `.json` file; the
@@ -231,10 +231,10 @@ class Plan(Saved):
         return _plan_of(values, "plan")
 
     def replace(self, **changes: Any) -> Plan:
-        """The plan with some fields changed.
+        """Returns the plan with changed fields.
 
         Args:
-            changes: by name.
+            changes: new values by field name.
 
         Returns:
             A new plan.
@@ -246,10 +246,10 @@ class Plan(Saved):
         return dataclasses.replace(self, **changes)
 
     def text(self) -> str:
-        """Differences from the default, in the form of the command line.
+        """Describes the differences from the default plan, as on the command line.
 
         Returns:
-            Pairs, joined by commas.
+            Pairs "name=value", joined by commas.
         """
         standard = Plan()
         names = [field.name for field in fields(self) if getattr(self, field.name) != getattr(standard, field.name)]
@@ -265,7 +265,7 @@ _BRIEF = {"tp": "tensor", "pp": "pipeline", "dp": "data", "ep": "expert", "cp": 
 
 
 def _meant(name: str, value: Any) -> str:
-    """The advice for a field that other libraries name differently."""
+    """Returns the suggestion for a field name of other libraries; "" without one."""
     if name in ("zero", "zero_stage"):
         return f'Write shard="zero{value}"' if value in (1, 2, 3) else 'Write shard="zero1", "zero2" or "zero3"'
     return f"Write {_BRIEF[name]}={value}" if name in _BRIEF else ""

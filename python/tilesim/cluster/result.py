@@ -1,4 +1,4 @@
-"""The result of a step: time and memory, and their parts."""
+"""The result of a step: time and memory with their parts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 class StepResult(ComparableStep, Saved):
     """Time and memory of one step.
 
-    `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication without overlap; `mfu`
+    `parts` of the critical stage add up to `seconds`; `exposed_seconds` is communication without overlap; `mfu`
     counts FLOPs without recompute, with causal attention halved; `peak_bytes` is of the fullest device, split in
     `memory`. `communication` has a row per axis, operation and part of the step: network dimension, calls, bytes of a
     call, total wire_bytes of the fullest device, seconds of all calls and their exposed part. `memory_bytes` is a
@@ -87,16 +87,16 @@ class StepResult(ComparableStep, Saved):
         overlap: str,
         network: str = "closed",
     ) -> StepResult:
-        """The result of one row.
+        """Builds the result of one step.
 
         Args:
             workload: layered workload.
-            plan: its plan.
-            fabric: the links.
-            framework: the framework.
+            plan: plan of the step.
+            fabric: links of the cluster.
+            framework: constants of the framework.
             table: columns with one row.
-            found: its times.
-            held: its bytes.
+            found: times of the step.
+            held: bytes of the step.
             overlap: requested overlap.
             network: requested network model.
 
@@ -121,7 +121,7 @@ class StepResult(ComparableStep, Saved):
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickling, without the function that repeats the step."""
+        """Returns the state for pickling, without the function that repeats the step."""
         return {**self.__dict__, "again": None}
 
     @property
@@ -145,10 +145,10 @@ class StepResult(ComparableStep, Saved):
         return not self.memory_bytes or self.peak_bytes <= self.memory_bytes
 
     def table(self) -> Table:
-        """Parts of the step, largest first.
+        """Tabulates the parts of the step, largest first.
 
         Returns:
-            Rows: part, seconds, share, what.
+            Rows with part, seconds, share, what.
         """
         return parts_table(self)
 
@@ -169,7 +169,7 @@ class StepResult(ComparableStep, Saved):
         return "\n".join([*lines, *filled(self), *advice_lines(self.advice(), self.memory_bytes)])
 
     def advice(self) -> Table:
-        """Faster alternatives, each evaluated: adjacent plans, overlap, a network of twice the bandwidth or half the
+        """Evaluates alternatives: adjacent plans, overlap, a network of twice the bandwidth or half the
         latency, a device of twice the arithmetic or memory bandwidth.
 
         Returns:
@@ -184,7 +184,7 @@ class StepResult(ComparableStep, Saved):
         return breakdown(self, PARTS)
 
     def plot(self, axes: Any = None) -> Any:
-        """The breakdown as a bar.
+        """Plots the breakdown as a bar.
 
         Args:
             axes: matplotlib axes; default: new ones.
@@ -210,7 +210,7 @@ class StepResult(ComparableStep, Saved):
         write_trace(trace(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, schema `tilesim.cluster_result`.
+        """Converts all figures to the schema `tilesim.cluster_result`.
 
         Returns:
             A dict for JSON.
@@ -233,10 +233,10 @@ class StepResult(ComparableStep, Saved):
         """Reads a file of `save` or `tilesim cluster step --json`.
 
         Args:
-            path: of the file, or the dict of `to_dict`.
+            path: path of the file, or the dict of `to_dict`.
 
         Returns:
-            The step, without `advice` and `timeline`, which would repeat it.
+            The step; its `advice` and `timeline` are empty, because they need to repeat the step.
 
         Raises:
             UserError: for an invalid file.
@@ -245,7 +245,7 @@ class StepResult(ComparableStep, Saved):
 
 
 def too_large(result: StepResult, place: str, advice: str) -> Exception:
-    """The error for a step that exceeds a device's memory."""
+    """Returns the error for a step that exceeds a device's memory."""
     reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
     what = "plan" if result.plan is not None else "program"
     return user_error(

@@ -60,7 +60,7 @@ _TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def load(path: str | os.PathLike[str] | Mapping[str, Any]) -> StepResult:
-    """A step from its file; a `UserError` names a figure that is missing, of a wrong type, or inconsistent."""
+    """Loads a step; a `UserError` names a figure that is missing, of a wrong type, or inconsistent."""
     data, place = read_json(path, SCHEMA), "step" if isinstance(path, Mapping) else path_text(path)
 
     def taken(key: str, good: Callable[[Any], bool], allowed: str) -> Any:

@@ -1,4 +1,4 @@
-"""Search over all legal plans of a workload on a cluster, in closed form."""
+"""Searches all legal plans of a workload on a cluster in closed form."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ ORDERS = 1 << 8  # number of plans whose schedules are simulated together
 
 @dataclass(frozen=True)
 class SearchStudy(Tabled):
-    """The result of a search: numbers of `legal` plans, of those `evaluated` within the budget, that fit (`fits`) and
-    were `priced`; the best plans and the Pareto front of time and memory. `confirmed` has the fastest ones repeated
+    """The result of a search: numbers of plans that are `legal`, `evaluated` within the budget, in memory (`fits`) and
+    `priced`; the best plans and the Pareto front of time and memory. `confirmed` has the fastest plans repeated
     with shared links: plan, seconds, flows_seconds. `frameworks` are those of `plans`."""
 
     workload: Layered
@@ -123,16 +123,16 @@ class SearchStudy(Tabled):
         return "\n".join(lines + summary_lines(self.table()))
 
     def table(self) -> Table:
-        """The fastest plans that fit.
+        """Tabulates the fastest plans that fit.
 
         Returns:
-            Rows: plan, seconds, peak_bytes, framework.
+            Rows with plan, seconds, peak_bytes, framework.
         """
         rows = zip(map(Plan.text, self.plans), self.seconds, self.peak_bytes, self.frameworks, strict=True)
         return Table([dict(zip(("plan", "seconds", "peak_bytes", "framework"), row, strict=True)) for row in rows])
 
     def to_dict(self) -> dict[str, Any]:
-        """Counts, the best step, the fastest plans, the Pareto front.
+        """Converts counts, best step, fastest plans and Pareto front to JSON values.
 
         Returns:
             A dict for JSON.
@@ -156,10 +156,10 @@ class SearchStudy(Tabled):
         }
 
     def map(self) -> PlanMap:
-        """The best time of each pair of tensor and pipeline axes.
+        """Tabulates the best time of each pair of tensor and pipeline axes.
 
         Returns:
-            Rows tensor, pipeline, seconds, plan, peak_bytes, kind, reason (of a pair without a time). It prints as a
+            Rows with tensor, pipeline, seconds, plan, peak_bytes, kind, reason (for no time). It prints as a
             grid.
         """
         title = f"{self.workload.name} on {self.devices:,} devices: the best time"
@@ -180,10 +180,10 @@ class SearchStudy(Tabled):
         return self.map().plot(axes)
 
     def pareto(self) -> Table:
-        """The Pareto front of time and memory, fastest first.
+        """Returns the Pareto front of time and memory, fastest first.
 
         Returns:
-            Rows: plan, seconds, peak_bytes, framework.
+            Rows with plan, seconds, peak_bytes, framework.
         """
         rows, least = [], float("inf")
         for row in self.table():
@@ -194,7 +194,7 @@ class SearchStudy(Tabled):
 
 
 def _peak_bytes(w: Layered, rows: Array, fabric: Fabric, constants: Constants) -> Array:
-    """Bytes of the fullest device, one number per plan."""
+    """Returns the bytes of the fullest device, one number per plan."""
     peak = np.empty(len(rows))
     for own, k in constants.of(rows):
         for part in _chunks(own):
@@ -208,7 +208,7 @@ def _chunks(which: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 
 def _timed(w: Layered, rows: Array, fabric: Fabric, framework: str | None, price: Any, ordered: Any) -> Array:
-    """Seconds of plans, with the constants of each plan's framework."""
+    """Returns the seconds of plans, with the constants of each plan's framework."""
     seconds = np.empty(len(rows))
     for own, k in Constants(fabric, w.phase, framework).of(rows):
         for part in _chunks(own):
@@ -231,25 +231,25 @@ def search(
 ) -> SearchStudy:
     """Finds the best plan of a workload over all devices of a cluster.
 
-    Plans beyond memory are skipped, and plans whose lower bound (products at the device's peak, free attention, where
-    times are monotonic in both; for schedules that split the backward pass, their busiest stage) excludes them from the
+    Skips plans that exceed memory, and plans whose lower bound (products at the device's peak, free attention, if
+    times are monotonic in both; the busiest stage for schedules that split the backward pass) excludes them from the
     fastest, the best of their axes, and the Pareto front.
 
     Args:
         workload: a layered step, its name, or a file.
         cluster: a `ts.Cluster`, or a name with devices such as "dgx-a100:64".
         budget: largest number of plans, evenly spread; default: all.
-        executor: of `ts.executors`, for evaluation in parallel; default: this thread.
-        store: of evaluated plans, or its path; an interrupted or repeated search with the same workload and links
+        executor: executor of `ts.executors` for parallel evaluation; default: this thread.
+        store: store of evaluated plans, or its path; an interrupted or repeated search with the same workload and links
             resumes from it.
         framework: as in `step`.
         keep: number of fastest plans to list, besides the Pareto front and the fastest of each framework.
-        exhaustive: evaluate all plans that fit; the result is the same.
+        exhaustive: whether to evaluate all plans that fit, which gives the same result.
         confirm: number of fastest plans to repeat with network_model="flows", unless a library prices communication;
             `confirmed` and `explain()` have both times.
 
     Returns:
-        The study; plans beyond memory are only counted.
+        The study, in which plans that exceed memory are only counted.
 
     Raises:
         UserError: for a cluster without a number of devices, or a workload without a legal plan.
@@ -282,7 +282,7 @@ def study(
     store: Store | str | os.PathLike[str] | None = None, framework: str | None = None, keep: int = 1,
     exhaustive: bool = False, best_alone: bool = False,
 ) -> SearchStudy:  # fmt: skip
-    """`search` without errors for a workload without plans; see `reason`."""
+    """Does the same as `search`, but accepts a workload without plans (see `reason`)."""
     if executor is not None and not callable(getattr(executor, "map", None)):
         allowed = "a concurrent.futures.Executor"
         raise user_error("not an executor", place="executor", value=shown(executor), allowed=allowed)

@@ -1,4 +1,4 @@
-"""Clusters of a given number of devices: part of a node, more nodes, slices of a pod."""
+"""Resizes clusters: part of a node, more nodes, slices of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One program for several devices, with its communication."""
+"""Programs for several devices, with their communication."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Spmd(Saved):
 
     @classmethod
     def from_partitioned(cls, graph: Graph) -> Spmd:
-        """A module that is already partitioned, or has manual regions of local tensors.
+        """Builds a program from a module that is already partitioned, or has manual regions of local tensors.
 
         Args:
             graph: for several devices, with collectives. With a `shard_map`, inputs and outputs are global on every
@@ -112,13 +112,13 @@ class Spmd(Saved):
         return cls([graph], devices, mesh=graph.mesh or "", inputs=borders[0], outputs=borders[1])
 
     def collectives(self) -> Table:
-        """Communication between devices.
+        """Tabulates the communication between devices.
 
         Returns:
-            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the costliest branch),
+            Rows with operation, kind, count (calls, including loop trips, function calls, the costliest branch),
             devices (of a group), groups (of a permute: pairs of source and target), bytes_in, bytes_out and wire_bytes
             (per device and call: 2(n−1)/n of all_reduce's tensor, (n−1)/n of the larger one of a gather, scatter or
-            all_to_all, all of a permute's).
+            all_to_all, all bytes of a permute).
         """
         rows = [row for graph in self.graphs for row in collectives(graph.core)]
         return Table(rows, _printed, empty="no communication between devices")
@@ -146,7 +146,7 @@ class Spmd(Saved):
         """Reads the dict of `to_dict`.
 
         Args:
-            value: of schema "tilesim.spmd".
+            value: a dict of schema "tilesim.spmd".
 
         Returns:
             The program.
@@ -173,7 +173,7 @@ class Spmd(Saved):
         """Reads a file of `save`.
 
         Args:
-            path: of the file.
+            path: path of the file.
 
         Returns:
             The program.
@@ -186,13 +186,13 @@ class Spmd(Saved):
 
 
 def communicates(graph: Graph) -> bool:
-    """Whether devices have different values: collectives, or the device's index."""
+    """Whether devices can have different values: the graph has collectives or reads the device's index."""
     return any(entry["kind"] == "device_index" or not entry["functions"] for name in graph.functions
                for entry in graph.core.communications(name))  # fmt: skip
 
 
 def needs_partitioning(graph: Graph) -> bool:
-    """Whether a graph needs partitioning: it has shardings other than those at a partitioned border."""
+    """Whether a graph needs partitioning: it has shardings besides those of inputs and outputs of a partitioned one."""
     if not graph.shardings or mesh_devices(graph.core) == 1:
         return False
     if not communicates(graph):
@@ -202,7 +202,7 @@ def needs_partitioning(graph: Graph) -> bool:
 
 
 def drawn_as(graph: Graph, rows: list[Border]) -> list[Border]:
-    """Copies the ranges of random integers from the global graph to inputs."""
+    """Adds the global graph's ranges of random integers to rows of inputs."""
     spans = dict(enumerate(_core.random_ranges(graph.core)))
     return [
         {**row, "range": list(spans[i])} if i in spans and row["dtype"][0] in "iu" else row

@@ -1,4 +1,4 @@
-"""One step of a layered workload on many devices."""
+"""Times one step of a layered workload on many devices."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PRICERS: dict[tuple[str, str], Pricer] = {}
 
 
 def pricer(device: Device, dtype: str) -> Pricer:
-    """The pricer of a device and a workload's dtype, cached."""
+    """Returns the cached pricer of a device and a workload's dtype."""
     dtype = {"bf16-amp": "bf16"}.get(dtype, dtype)
     kept = _PRICERS.get((device.name, dtype))
     if kept is None or kept.device != device:  # another device has the same name
@@ -96,7 +96,7 @@ def memory_of_steps(phase: str, table: Columns, fabric: Fabric, constants: Mappi
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
-    """The default plan: one replica per device."""
+    """Returns the default plan: one replica per device."""
     return Plan(data=max(1, fabric.devices))
 
 
@@ -117,7 +117,7 @@ def step(
     slow: Mapping[int, float] | None = None,
     store: Store | str | os.PathLike[str] | None = None,
 ) -> StepResult:
-    """Time and memory of one step of a layered workload, or of a program of several devices.
+    """Computes time and memory of one step of a layered workload, or of a program for several devices.
 
     Args:
         workload: a layered workload of `ts.workloads.transformer_step`, its name ("gpt3-175b") or file; or a
@@ -125,24 +125,24 @@ def step(
             training graph's name ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with a sharded
             batch).
         cluster: a `ts.Cluster`, or its name with a number of devices, such as "dgx-a100:64".
-        plan: of a layered workload, a source for `Plan.load` ("tensor=8,pipeline=4"); default: replicas over all
+        plan: for a layered workload, a source for `Plan.load` ("tensor=8,pipeline=4"); default: replicas over all
             devices.
         predictor: of segments between communications: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
             "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
         network_model: "closed", "flows", "chunks". Layered workloads: "closed", "flows" (concurrent calls of all groups
             that share links in a node, at the framework's shares of link rates).
-        overlap: "none": communication is fully exposed. Layered: "ready", "library": parameters are prefetched and
+        overlap: "none": communication is fully exposed. Layered: "ready", "library": parameters are prefetched, and
             gradients reduced in the background, at the framework's cost. Programs: "ready": operations start when
-            operands and stream are available; "library": also combine small collectives, and run products in parts
+            operands and stream are available; "library" also combines small collectives, and runs products in parts
             concurrently with their gather or scatter if faster.
         library: a communication library or its name ("plain": bytes over rates); default: for inference the cluster's
-            own library, else the framework's shares of link rates, which were compared with measured steps; for
+            library, else the framework's shares of link rates, which were compared with measured steps; for
             programs only the network. The heading names the choice.
-        symmetry: simulate equal devices once, with the same picoseconds; always true for the closed form.
+        symmetry: whether to simulate equal devices once (the same picoseconds); always true for closed forms.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; default: by plan and phase. Not for programs.
-        check_memory: raise an error if the step exceeds a device's memory; False: see `fits`.
-        slow: factors on compute times of devices by number ({3: 1.1} is a straggler), besides the cluster's faults.
-        store: of predicted segments, or its path, which later steps with the same segments, device and predictor reuse.
+        check_memory: whether a step that exceeds a device's memory raises an error; if False, see `fits`.
+        slow: factors on compute times by device number ({3: 1.1} is a straggler), in addition to the cluster's faults.
+        store: store of predicted segments, or its path; later steps with equal segments, device and predictor reuse it.
             Not for layered workloads.
 
     Returns:
@@ -154,7 +154,7 @@ def step(
             link rate of the cluster.
     """
     if not isinstance(workload, Layered) and not (isinstance(workload, str) and workload in layered_names()):
-        from .programs.calling import Options, program_of, step_program  # slow import, needless for layered steps
+        from .programs.calling import Options, program_of, step_program  # slow import that layered steps do not need
 
         program = program_of(workload, cluster)
     else:
@@ -177,7 +177,7 @@ def step(
     named = isinstance(cluster, str) and cluster in Cluster.names()
     fabric = fabric_of(
         cluster, plan.devices if named and plan else None
-    )  # a name without a number gets as many devices as the plan has
+    )  # a name without a number gets the plan's devices
     fabric = slower(with_library(fabric, library), slow)
     given = plan is not None
     plan = plan_for(workload, fabric) if plan is None else plan

@@ -1,4 +1,4 @@
-"""Systems of measured steps by name, `configs/systems.json`."""
+"""Reads the systems of measured steps by name from `configs/systems.json`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _TOTAL = attention.TERMS.index("total")
 
 @dataclass(frozen=True)
 class PassSeconds:
-    """Seconds of a micro-batch's pass by type of operation, one number per plan."""
+    """Seconds of a micro-batch's pass by operation type, one number per plan."""
 
     products: Array
     attention: Array
@@ -39,9 +39,9 @@ class PassSeconds:
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """Compute of one device: a layer's forward, backward and recompute; the head; the optimizer.
+    """Compute of one device: forward pass, backward pass and recompute of a layer; head; optimizer.
 
-    `weight_products`, `head_weight`: the weight gradients within `backward` and `head_backward`.
+    `weight_products`, `head_weight`: the part of `backward` and `head_backward` for weight gradients.
     """
 
     forward: PassSeconds
@@ -56,7 +56,7 @@ class DeviceWork:
 
 
 class Pricer:
-    """Times of products and attention on one device, with each distinct shape evaluated once."""
+    """Times products and attention on one device; evaluates each distinct shape once."""
 
     def __init__(self, device: Device, dtype: str) -> None:
         self.device = device
@@ -85,7 +85,7 @@ class Pricer:
         return np.array([self._known[key] for key in keys])[index].reshape(arrays[0].shape)
 
     def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
-        """Seconds of `batch` products of [m, k] by [k, n]; extents are rounded up."""
+        """Returns the seconds of `batch` products of [m, k] by [k, n]; extents are rounded up."""
         columns = [np.ceil(np.asarray(value, dtype=np.float64)) for value in (m, n, k, batch)]
 
         def price(m: Array, n: Array, k: Array, batch: Array) -> Array:
@@ -94,7 +94,7 @@ class Pricer:
         return self._priced(0.0, columns, price)
 
     def flash(self, batch: Array, queries: Array, keys: Array, heads: Array, kv_heads: Array, depth: Array) -> Array:
-        """Seconds of fused causal attention, forward."""
+        """Returns the forward seconds of fused causal attention."""
         columns = [np.ceil(np.asarray(value, dtype=np.float64)) for value in (batch, queries, keys, heads, kv_heads)]
 
         def price(batch: Array, queries: Array, keys: Array, heads: Array, kv_heads: Array, depth: Array) -> Array:
@@ -108,7 +108,7 @@ class Pricer:
 
 
 def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
-    """The distinct rows of a table, and the index of each row among them."""
+    """Returns the distinct rows of a table, and the index of each row among these."""
     order = np.lexsort(table.T)
     ordered = table[order]
     first = np.ones(len(table), dtype=bool)
@@ -119,7 +119,7 @@ def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
 
 
 def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Array, Array, Array]:
-    """Seconds of a layer's products: query, key and value; output; up (and gate); down."""
+    """Returns forward, backward and weight-gradient seconds of a layer's products."""
     forward, back, weights = (np.zeros(len(c)) for _ in range(3))
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # tokens on the slowest device
     reached = reached_experts(c)
@@ -140,7 +140,7 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
 
 
 def reached_experts(c: Columns) -> Array:
-    """Experts on the slowest device that receive any token of a micro-batch.
+    """Returns the number of experts on the slowest device that receive any token of a micro-batch.
 
     With E equal experts and k per token, B tokens reach E (1 - (1 - k / E)^B) in the mean; tokens of all devices of the
     expert axis are combined.
@@ -151,11 +151,11 @@ def reached_experts(c: Columns) -> Array:
 
 
 def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
-    """Seconds of a layer's attention, forward and backward."""
+    """Returns forward and backward seconds of a layer's attention."""
     depth, batch, keys = c.head_size, c.micro_batch, c.keys
-    over = np.where(c.by_heads, c.context, 1.0)  # sharded by heads, a device has all tokens of some heads
+    over = np.where(c.by_heads, c.context, 1.0)  # if sharded by heads, a device has all tokens of some heads
     heads, queries = c.heads / c.tensor / over, c.queries * over
-    # balanced shards of a sequence see half of all keys plus half of their shard
+    # balanced shards of a sequence attend to half of all keys plus half of their shard
     seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
     seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # a device attends to its shard of the cache
     kv_heads = np.minimum(np.ceil(c.local_kv_heads / over), np.ceil(heads))
@@ -176,7 +176,7 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
 
 
 def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Array, Array]:
-    """Bytes of a layer's operations between products."""
+    """Returns the bytes of a layer's operations between products (forward, backward and recompute)."""
     e = c.element_bytes
     shared = np.where(c.sequence_parallel, c.tensor, 1.0)
     wide = c.tokens * c.hidden * e / shared
@@ -198,7 +198,7 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
 
 
 def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> DeviceWork:
-    """Compute of a device in a step, per layer and micro-batch."""
+    """Returns one device's compute per layer and micro-batch."""
     memory = price.device.memory.bytes_per_second * constants["memory_share"]
     rate = constants["product_share"]
     products_f, products_b, products_w = (value / rate for value in layer_products(c, price))

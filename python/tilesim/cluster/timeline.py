@@ -1,4 +1,4 @@
-"""A step as trace events: a process per device class, a track per stream, flows between stages, byte counters."""
+"""Converts a step to trace events: a process per device class, a track per stream, flows, byte counters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Event = dict[str, Any]
 
 @dataclass
 class _Stage:
-    """Events of one device class; times in whole nanoseconds, so that adjacent slices do not overlap."""
+    """Events of one device class; times are integer nanoseconds, so that adjacent slices do not overlap."""
 
     pid: int
     tracks: dict[tuple[str, str], int]
@@ -43,7 +43,7 @@ class _Stage:
                                 "dur": (stop - start) / 1e3, **({"args": args} if args else {})})  # fmt: skip
 
     def move(self, row: Event, name: str, begin: float, end: float, wire: float) -> None:
-        """Adds a transfer on a dimension, counted at its end."""
+        """Adds a transfer on a dimension, and counts its bytes at its end."""
         dimension, axis = row["dimension"], row["axis"]
         self.slice(self.tracks[dimension, axis], name, begin, end, operation=row["operation"], bytes=round(wire))
         self.sent[dimension] = self.sent.get(dimension, 0.0) + wire
@@ -79,18 +79,18 @@ class _TimelineDrawing:
         self.waiting: dict[tuple[str, int, int, int], Event] = {}
 
     def target(self, kind: str, stage: int, chunk: int) -> tuple[int, int] | None:
-        """The stage and chunk to which a pass sends, or None."""
+        """Returns the stage and chunk to which a pass sends, or None."""
         placed = self.of.pipe.placement
         return (placed.after if kind == "F" else placed.before)[stage, chunk]
 
     def sending(self, kind: str) -> list[tuple[int, int]]:
-        """Lists the stages and chunks whose passes send."""
+        """Returns the stages and chunks whose passes send."""
         every = [(stage, chunk) for stage, row in enumerate(self.of.layers) for chunk in range(len(row))]
         places = [(place, self.target(kind, *place)) for place in every if kind == "F" or len(self.whens) > 1]
         return [place for place, to in places if to is not None and to[0] != place[0]]
 
     def dimension(self, kind: str, place: tuple[int, int]) -> str:
-        """The network dimension of a pass's send."""
+        """Returns the network dimension of a pass's send."""
         return dimensions(self.result.fabric)[int(self.of.out[kind][place])]
 
     def draw(self) -> None:
@@ -206,7 +206,7 @@ class _TimelineDrawing:
 
 
 def _named(result: Any, tracks: dict[tuple[str, str], int]) -> list[Event]:
-    """Events that name processes and tracks."""
+    """Returns the events that name processes and tracks."""
     rows: list[Event] = []
     for row in result.classes:
         pid, devices = row["stage"] + 1, f"{row['devices']:,} × {result.device}"
@@ -223,7 +223,7 @@ def _named(result: Any, tracks: dict[tuple[str, str], int]) -> list[Event]:
 
 
 def _why_not(result: Any) -> str:
-    """The reason why passes cannot be drawn; "" if they can."""
+    """Returns the reason why passes cannot be drawn; "" if they can."""
     plan, micros = result.plan, result.workload.global_batch // (result.plan.data * result.plan.micro_batch)
     forward = result.workload.phase != "train"
     if "through" not in result.stage or result.passes is None or (plan.schedule not in _SIMPLE and result.pipe is None):
@@ -285,7 +285,7 @@ def _folded(events: list[Event], period: float) -> list[Event]:
 
 
 def trace(result: Any) -> Event:
-    """The content of a trace file for Perfetto and Chrome."""
+    """Returns the content of a trace file for Perfetto and Chrome."""
     told = {"workload": result.workload.name, "plan": result.plan.text(), "cluster": result.cluster,
             "seconds": result.seconds}  # fmt: skip
     note = _why_not(result)
@@ -305,6 +305,6 @@ def trace(result: Any) -> Event:
 
 
 def events(result: Any) -> list[Event]:
-    """Trace events of a result, times in microseconds."""
+    """Returns the trace events of a result; times are in microseconds."""
     rows: list[Event] = trace(result)["traceEvents"]
     return rows

@@ -1,4 +1,4 @@
-"""Traces: compute, communication and dependencies of each device."""
+"""Traces: compute, communication and dependences of each device."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COLLECTIVES = (
 class TraceNode:
     """One node of a device's trace.
 
-    `deps` are numbers of nodes of the same device. `duration_ps` of a compute or memory node is its time; of a
+    `deps` are ids of nodes of the same device. `duration_ps` is the time of a compute or memory node; for a
     collective the recorded one, used only for operations without a network model. `bytes` of a collective is the larger
-    of a device's input and output, of a send or receive the message. `group` names a kind of groups (see
+    of a device's input and output; of a send or receive, the message size. `group` names a kind of groups (see
     `Trace.groups`); "" is all devices. `peers` are the communication partners of each device of the class.
-    `attributes` (numbers, strings, flags, bytes or lists) are kept for files. `stream` serializes collectives and
-    messages; "": one per kind of groups, one for messages.
+    `attributes` (numbers, strings, flags, bytes or lists) are written to files. `stream` serializes collectives and
+    messages; "": one stream per kind of groups, one for messages.
     """
 
     id: int
@@ -59,7 +59,7 @@ class TraceClass:
 class Trace:
     """The trace of all devices.
 
-    `groups` has lists of devices per kind; a device is in at most one list of a kind. `notes` are assumptions of the
+    `groups` has lists of devices by kind; a device is in at most one list per kind. `notes` are assumptions of the
     reader.
     """
 
@@ -70,11 +70,11 @@ class Trace:
     notes: list[str] = field(default_factory=list)
 
     def place(self, part: TraceClass, node: TraceNode | None = None) -> str:
-        """The place of a node, for messages.
+        """Describes the place of a node for messages.
 
         Args:
             part: device class.
-            node: of the class.
+            node: a node of the class.
 
         Returns:
             The text.
@@ -152,18 +152,18 @@ def fsdp_trace(
     backward_ps: int,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """A step with sharded weights, which are gathered before use and whose gradients are reduce-scattered.
+    """Builds the trace of a step that gathers sharded weights before use and reduce-scatters their gradients.
 
     Args:
         devices: number of equal devices.
         layers: number of layers, with four nodes each: gather, forward, backward, scatter of gradients.
-        layer_bytes: of the weights of a layer.
+        layer_bytes: bytes of the weights of a layer.
         forward_ps: picoseconds of a layer's forward pass.
-        backward_ps: of its backward pass.
-        groups: of devices that share weights; default: all devices.
+        backward_ps: picoseconds of a layer's backward pass.
+        groups: groups of devices that share weights; default: all devices.
 
     Returns:
-        A trace of one class; weights stay gathered until the backward pass.
+        A trace of one device class; gathered weights are kept until the backward pass.
     """
     devices, layers = integer("devices", devices), integer("layers", layers)
     layer_bytes = integer("layer_bytes", layer_bytes, 0)

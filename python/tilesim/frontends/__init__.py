@@ -1,4 +1,4 @@
-"""Front ends: models of other frameworks and formats as graphs. Their libraries are extras, imported when used."""
+"""Front ends: convert models of other frameworks and formats to graphs. Their libraries are optional extras."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Complex tensors: a pair of f32 or f64 tensors inside a graph, one c64 or c128 tensor at its inputs and outputs."""
+"""Complex tensors: graphs compute with pairs of f32 or f64 tensors; inputs and outputs are c64 or c128."""
 
 from __future__ import annotations
 

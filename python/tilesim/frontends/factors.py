@@ -1,4 +1,4 @@
-"""Matrix factorizations (one call in a framework) as counted loops of graph operations."""
+"""Builds matrix factorizations, which are one call in a framework, as counted loops of graph operations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def swapped(b: GraphBuilder, x: Tensor) -> Tensor:
 
 
 class _Position:
-    """Rows and columns of the matrices [.., m, n] of one function at the current step."""
+    """Selects rows and columns of matrices [.., m, n] at the current loop step."""
 
     def __init__(self, b: GraphBuilder, shape: Sequence[int], step: Tensor) -> None:
         self.b, self.step, self.shape = b, step, list(shape)
@@ -72,23 +72,23 @@ class _Position:
         return found
 
     def column(self, x: Tensor) -> Tensor:
-        """Column number `step`, [.., m, 1]."""
+        """Returns column number `step`, [.., m, 1]."""
         found: Tensor = self.b.op("dynamic_slice", x, *[self.zero] * (x.ndim - 1), self.step, sizes=[*x.shape[:-1], 1])
         return found
 
     def row(self, x: Tensor) -> Tensor:
-        """Row number `step`, [.., 1, n]."""
+        """Returns row number `step`, [.., 1, n]."""
         starts = [self.zero] * (x.ndim - 2) + [self.step, self.zero]
         found: Tensor = self.b.op("dynamic_slice", x, *starts, sizes=[*x.shape[:-2], 1, x.shape[-1]])
         return found
 
     def summed(self, x: Tensor) -> Tensor:
-        """The sum over rows, [.., 1, n]."""
+        """Sums over rows to [.., 1, n]."""
         found: Tensor = self.b.op("reduce", x, dims=[self.axis], combiner="add", keep_dims=True)
         return found
 
     def selected(self, where: Tensor, x: Tensor) -> Tensor:
-        """The one row for which the mask is true."""
+        """Returns the only row for which the mask is true, [.., 1, n]."""
         return self.summed(self.b.apply("select", where, x, self.b.scalar(0, x.dtype)))
 
 
@@ -136,7 +136,7 @@ def substituted(b: GraphBuilder, a: Tensor, x: Tensor, **attributes: Any) -> Ten
 
 
 def _in_order(b: GraphBuilder, x: Tensor, order: Tensor) -> Tensor:
-    """The rows of [.., m, c] in the order that [.., m] lists."""
+    """Permutes the rows of x [.., m, c] by the indices `order` [.., m]."""
     *batch, m, c = x.shape
     count = int(np.prod(batch, dtype=np.int64))
     index = order.reshape(count, m)
@@ -166,7 +166,7 @@ def solve(b: GraphBuilder, a: Tensor, x: Tensor, left: bool = True) -> tuple[Ten
 
 
 def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
-    """The diagonal, [.., n]."""
+    """Returns the diagonal, [.., n]."""
     *batch, _, n = a.shape
     shape = [1] * len(batch) + [n, n]
     rows, columns = (b.op("iota", shape=shape, dtype="i32", dim=len(batch) + i) for i in (0, 1))
@@ -176,7 +176,7 @@ def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
 
 
 def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
-    """LAPACK's status: the number (from 1) of the first mark along the last axis, or 0 if no mark is set."""
+    """Returns LAPACK's status: the number, from 1, of the first true mark along the last axis; 0 without one."""
     if marks.shape[-1] == 0:
         return b.broadcast(b.scalar(0, "i32"), list(marks.shape[:-1]))
     number, dims = b.op("convert", marks, dtype="i32"), [marks.ndim - 1]

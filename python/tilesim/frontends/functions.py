@@ -1,4 +1,4 @@
-"""Elementwise functions with one name in a front end: Tilesim's name, and those in torch, ONNX and StableHLO."""
+"""Names of elementwise functions in Tilesim, torch, ONNX and StableHLO."""
 
 from __future__ import annotations
 

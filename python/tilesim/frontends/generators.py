@@ -37,7 +37,7 @@ def joined(scope: Building, low: Tensor, high: Tensor) -> Tensor:
 
 
 def counters(scope: Building, count: int, low: Tensor, high: Tensor) -> Halves:
-    """`count` successive 64-bit numbers that start at (low, high), as halves of shape [count]."""
+    """Returns `count` successive 64-bit integers from (low, high) on, as halves of shape [count]."""
     index = scope.op("iota", shape=[count], dtype="u32", dim=0)
     sum_low = scope.apply("add", index, low)
     carry = scope.convert(scope.apply("less", sum_low, index), "u32")
@@ -61,7 +61,7 @@ def threefry(scope: Building, key: Halves, x: Halves) -> Halves:
 
 
 def _product(scope: Building, x: Tensor, factor: int) -> Halves:
-    """Both halves of the 64-bit product x * factor."""
+    """Returns both halves of the 64-bit product x * factor."""
     return halves(scope, scope.apply("multiply", scope.convert(x, "u64"), scope.scalar(factor, "u64")))
 
 
@@ -98,12 +98,12 @@ def unit(scope: Building, bits: Tensor) -> Tensor:
 
 
 def uniform(scope: Building, bits: Halves, low: Tensor, high: Tensor, dtype: str) -> Tensor:
-    """Numbers from low to below high: floats from 23 random bits, integers by the remainder of 32 bits."""
+    """Returns uniform numbers in [low, high): floats from 23 random bits, integers by the remainder of 32 bits."""
     if dtype in FLOATS:
         a, b = scope.convert(low, "f32"), scope.convert(high, "f32")
         spread = scope.apply("multiply", unit(scope, bits[0]), scope.apply("subtract", b, a))
         below = scope.apply("add", spread, a)
-        # The sum may round up to high, and a narrower dtype rounds again; the result is then low.
+        # The sum, or its narrower dtype, may round up to high; the result is then low.
         narrow = scope.convert(below, dtype)
         return scope.apply("select", scope.apply("less", narrow, high), narrow, scope.broadcast(low, narrow.shape))
     if dtype == "bool":
@@ -114,7 +114,7 @@ def uniform(scope: Building, bits: Halves, low: Tensor, high: Tensor, dtype: str
 
 
 def normal(scope: Building, bits: Halves, mean: Tensor, deviation: Tensor, dtype: str) -> Tensor:
-    """Normally distributed numbers by the method of Box and Muller (Annals of Mathematical Statistics 29, 1958)."""
+    """Returns normally distributed numbers (Box and Muller, Annals of Mathematical Statistics 29, 1958)."""
     radius = scope.apply("log", scope.apply("subtract", scope.scalar(1.0, "f32"), unit(scope, bits[0])))
     radius = scope.apply("sqrt", scope.apply("multiply", radius, scope.scalar(-2.0, "f32")))
     angle = scope.apply("multiply", unit(scope, bits[1]), scope.scalar(2 * math.pi, "f32"))
@@ -124,7 +124,7 @@ def normal(scope: Building, bits: Halves, mean: Tensor, deviation: Tensor, dtype
 
 
 def interleaved(scope: Building, parts: Sequence[Tensor], count: int) -> Tensor:
-    """Element i of each part, then element i + 1: the first `count` of them."""
+    """Interleaves the parts (element 0 of each, then element 1 of each) and returns the first `count` elements."""
     wide = [scope.reshape(part, [*part.shape, 1]) for part in parts]
     together = scope.concat(wide, 1)
     return scope.along(scope.reshape(together, [int(np.prod(together.shape))]), 0, 0, count)

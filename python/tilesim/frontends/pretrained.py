@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers by their configuration, in prefill and decode."""
+"""Reads models of Hugging Face's transformers from their configuration, in prefill or decode."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def configuration(model: Any) -> Any:
             raise user_error("the folder has no config.json", place=name)
         try:
             return transformers.AutoConfig.from_pretrained(folder if os.path.isdir(name) else name)
-        except Exception as error:  # a damaged file or an unknown model type raises errors of many types
+        except Exception as error:  # transformers raises many error types for damaged files or unknown models
             raise user_error("not a transformers configuration", place=name, value=_first_line(error)) from error
     known = list(transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
     if name not in known:
@@ -136,7 +136,7 @@ def _class_of(config: Any) -> Any:
 
 @contextmanager
 def _without_elements(mode: Any) -> Iterator[None]:
-    """Gives parameters only shapes and dtypes; buffers such as rotary frequencies keep their elements."""
+    """In this block, parameters get shape and dtype but no elements; buffers such as rotary frequencies keep theirs."""
     own = torch.nn.Module.register_parameter
 
     def register(self: Any, name: str, param: Any) -> None:
@@ -186,7 +186,7 @@ def _vision(model: Any, batch: int, image: int | None) -> Any:
 
 
 def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str, Any]:
-    """The input of one pass: tokens, an image, or as much audio as the encoder has positions."""
+    """Returns the input of one pass: tokens, an image, or audio of the encoder's full length."""
     main, config = model.main_input_name, model.config
     if main == "pixel_values":
         return {main: _vision(model, batch, image)}
@@ -234,7 +234,7 @@ def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
     """Reads a module's graph, with outputs named as in the model's result."""
     program = export(model, (), kwargs)
     leaves, count = leaves_of(program), program.call_spec.out_spec.num_leaves
-    # A cache may reorder its tensors: small tensors with one distinct number each reveal their new positions.
+    # A cache may reorder its tensors; small tensors, each with a distinct number, reveal the new positions.
     marks = [torch.full([1] * getattr(leaf, "ndim", 0), float(i)) for i, leaf in enumerate(leaves)]
     found = torch.utils._pytree.tree_unflatten(marks, program.call_spec.out_spec)
     names = {int(value.flatten()[0]): name for name, value in _results(found)}
@@ -263,7 +263,7 @@ def _is_contrastive(model: Any) -> bool:
 
 
 def _writes(model: Any) -> bool:
-    """Whether a model generates text, and so caches keys and values."""
+    """Whether a model generates text, which implies a key-value cache."""
     return bool(model.can_generate())
 
 
@@ -281,18 +281,18 @@ class _TokenStep(torch.nn.Module):
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], filled: int, mode: Any) -> None:
         super().__init__()
         self.model, self.filled = model, filled
-        # the name in newer versions of transformers
+        # newer versions of transformers name the argument "cache"
         self.cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
         self.past = slots(shapes, mode)
 
     def forward(self, input_ids: Any) -> Any:
-        """The logits of the token after the input token."""
+        """Returns the logits of the token after the input token."""
         cache = cache_utils.Cache(layers=[Slot(one.keys, one.values, self.filled) for one in self.past])
         return self.model(input_ids=input_ids, use_cache=True, **{self.cache_name: cache}).logits
 
 
 def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
-    """Reads the step of token number `context`, with the keys and values of earlier tokens in the cache."""
+    """Reads the graph of decoding token number `context`, with keys and values of earlier tokens in the cache."""
     if not _writes(model):
         kind = model.config.model_type
         raise user_error(f"{kind} does not generate text", place="phase", value="decode", allowed="prefill")
@@ -306,12 +306,12 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
 
 
 def _cache_shape(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:
-    """Shape and dtype of keys or values for a longer text."""
+    """Returns shape and dtype of cached keys or values for `context` tokens."""
     return (batch, int(tensor.shape[1]), context, int(tensor.shape[3])), tensor.dtype
 
 
 def _first_keys(model: Any) -> list[tuple[Any, Any]]:
-    """Keys and values of a short text without elements, which show the number and width of heads."""
+    """Returns keys and values of a short text, without elements, to learn the number and width of heads."""
     try:
         program = export(model, (), {"input_ids": torch.zeros((1, 2), dtype=torch.int64), "use_cache": True})
         past = results_of(program).past_key_values

@@ -1,8 +1,8 @@
-"""Topology files of SCALE-Sim (versions 1 to 3) as graphs: one convolution or matrix product per row.
+"""Reads topology files of SCALE-Sim (versions 1 to 3): one convolution or matrix product per row.
 
 SCALE-Sim reads columns by position (scalesim/topology_utils.py): a name, then IFMAP height and width, filter height and
 width, channels, filters and one or two strides, or M, N, K. A convolution has no padding and
-ceil((extent - window + stride) / stride) positions; a name with "DP" stands for one convolution per channel.
+ceil((extent - window + stride) / stride) positions; a name with "DP" marks a depthwise convolution.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["from_scale_sim"]
 _GEMM = ("layer name", "m", "n", "k")
 _WINDOW = ("ifmap height", "ifmap width", "filter height", "filter width", "channels", "num filter", "strides")
 _CONVOLUTION = ("layer name", *_WINDOW)
-_FURTHER = ("stride width", "sparsity", "batch size")  # optional columns, found by name, after the others
+_FURTHER = ("stride width", "sparsity", "batch size")  # optional columns at the end, found by name
 _SPELLINGS = {"layer": "layer name", "num filters": "num filter", "stride": "strides", "stride height": "strides"}
 _MOST_BYTES = 16 << 20
 _MOST = 1 << 24  # largest extent
@@ -52,8 +52,8 @@ def from_scale_sim(path: str | os.PathLike[str], dtype: str = "i8") -> Graph:
     """Reads a topology file of SCALE-Sim.
 
     Args:
-        path: of a `.csv` file, in the form of convolutions or of products (columns M, N, K).
-        dtype: of all tensors; the format counts words without a type.
+        path: `.csv` file of convolutions or of matrix products (columns M, N, K).
+        dtype: data type of all tensors, which the format does not state.
 
     Returns:
         A graph with one operation per row, named as the row; each reads an input `NAME.x` and a weight `NAME.w`. Its

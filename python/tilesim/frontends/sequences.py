@@ -1,4 +1,4 @@
-"""Models with an encoder and a decoder (T5, Whisper): both at once, or one step of the decoder."""
+"""Reads models with encoder and decoder (T5, Whisper): both together, or one decoder step."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def has_both(model: Any) -> bool:
 
 
 class _EncoderDecoder(torch.nn.Module):
-    """Encoder and decoder, with results by flat names."""
+    """Encoder and decoder as one module whose results have flat names."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, **given: Any) -> dict[str, Any]:
-        """The decoder's result, its keys and values, and the encoder's keys and values."""
+        """Returns the decoder's result, its keys and values, and the encoder's keys and values."""
         found = self.model(**given, use_cache=True)
         results = dict([_answer(found)])
         cache = found.past_key_values
@@ -41,7 +41,7 @@ class _EncoderDecoder(torch.nn.Module):
 
 
 def _answer(found: Any) -> tuple[str, Any]:
-    """Name and tensor of the logits, or of the hidden state for a model without a head."""
+    """Returns name and tensor of the logits; for a model without a head, of the last hidden state."""
     name = "logits" if "logits" in found else "last_hidden_state"
     return name, found[name]
 
@@ -67,11 +67,11 @@ class _DecoderStep(torch.nn.Module):
 
 
 def _exported(model: Any, main: str, source: Any, prompt: Any) -> tuple[Any, dict[str, Any]]:
-    """Exports both parts; returns their results by name, without elements."""
+    """Exports encoder and decoder; returns the program and its results by name, without elements."""
     try:
         program = export(_EncoderDecoder(model), (), {main: source, "decoder_input_ids": prompt})
         found = results_of(program)
-    except Exception as error:  # other arguments, caches and results raise errors of many types
+    except Exception as error:  # unexpected arguments, caches and results raise many error types
         what = "cannot export encoder and decoder of this model together"
         remedy = "Read a part: ts.from_torch(model.get_encoder(), kwargs={...})"
         raise unsupported(what, place=type(model).__name__, suggestion=remedy) from error
@@ -86,7 +86,7 @@ def prefill(model: Any, main: str, source: Any, prompt: Any) -> tuple[Graph, int
 
 
 def step(model: Any, main: str, source: Any, context: int, mode: Any) -> tuple[Graph, int]:
-    """Reads the decoder's step for token number `context`; earlier tokens and the source are in the cache."""
+    """Reads the graph of decoding token number `context`; earlier tokens and the source are in the cache."""
     batch = int(source.shape[0])
     _, found = _exported(model, main, source, torch.zeros((batch, 2), dtype=torch.int64))
     layers = range(sum(name.startswith("cache.") for name in found) // 2)

@@ -11,7 +11,7 @@ __all__ = ["Slot", "empty", "leaves_of", "results_of", "slots"]
 
 
 def empty(shape: tuple[int, ...], dtype: Any, mode: Any) -> Any:
-    """A tensor of zeros; in a mode of fake tensors it has no elements."""
+    """Returns a tensor of zeros; under a fake-tensor mode, it has no elements."""
     return torch.zeros(shape, dtype=dtype) if mode is None else mode.from_tensor(torch.empty(shape, dtype=dtype))
 
 
@@ -26,7 +26,7 @@ def slots(shapes: list[tuple[Any, Any]], mode: Any) -> torch.nn.ModuleList:
 
 
 def leaves_of(program: Any) -> list[Any]:
-    """The results of an exported program, flat and without elements."""
+    """Returns the results of an exported program as a flat list, without elements."""
     (last,) = [node for node in program.graph.nodes if node.op == "output"]
     count = program.call_spec.out_spec.num_leaves
     given = last.args[0][len(last.args[0]) - count :]
@@ -34,7 +34,7 @@ def leaves_of(program: Any) -> list[Any]:
 
 
 def results_of(program: Any) -> Any:
-    """The results of an exported program, without elements, in the structure that the module returns."""
+    """Returns the results of an exported program, without elements, in the module's structure."""
     return torch.utils._pytree.tree_unflatten(leaves_of(program), program.call_spec.out_spec)
 
 
@@ -62,7 +62,7 @@ class Slot(cache_utils.CacheLayerMixin):
         return self.keys, self.values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Number of keys that a mask covers, and the index of the first."""
+        """Returns the number of keys that a mask covers, and the index of the first key."""
         return self.filled + int(query_length), 0
 
     def get_seq_length(self) -> int:

@@ -1,7 +1,7 @@
-"""Problems of Timeloop (versions 0.2 to 0.4) as graphs: products and convolutions.
+"""Reads problems of Timeloop (versions 0.2 to 0.4): products and convolutions.
 
 A problem has dimensions, and data spaces whose axes are sums of products of a dimension and a coefficient (Timeloop's
-page on problems). Two data spaces are read and one is written. Where an axis of an input is a sum of two dimensions,
+page on problems). Two data spaces are inputs and one is the output. If an axis of an input is a sum of two dimensions,
 one of them is the position of a window and the other the position inside it.
 """
 
@@ -58,12 +58,12 @@ def from_timeloop_problem(path: str | os.PathLike[str], dtype: str = "i8") -> Gr
     """Reads a problem of Timeloop.
 
     Args:
-        path: of a `.yaml` file (needs `pip install 'tilesim[mapping]'`) or a `.json` one with the key `problem`.
-        dtype: of all tensors; a problem does not state it.
+        path: `.yaml` file (needs `pip install 'tilesim[mapping]'`) or `.json` file with the key `problem`.
+        dtype: data type of all tensors, which a problem does not state.
 
     Returns:
-        A graph of one product or convolution with the problem's name, whose inputs are the data spaces that are read.
-        Its `assumptions` list what the file leaves open and the keys that are not read.
+        A graph of one product or convolution with the problem's name, whose inputs are the input data spaces.
+        Its `assumptions` list unstated properties and ignored keys.
 
     Raises:
         UserError: for a file without a problem, an unknown key or dimension (with the nearest), an invalid extent.
@@ -98,7 +98,7 @@ def _hint_for(data: Any) -> str:
 
 
 def _keys(node: Any, allowed: Sequence[str], place: str) -> dict[str, Any]:
-    """Reads a mapping and rejects unknown keys; older files write "-" for "_"."""
+    """Reads a mapping and rejects unknown keys; converts "-" of older files to "_"."""
     if not isinstance(node, Mapping):
         raise user_error("a value has the wrong type", place=place, value=shown(node), allowed="a mapping")
     found = {str(key).replace("-", "_"): value for key, value in node.items()}
@@ -172,7 +172,7 @@ def _space(node: Any, sizes: Mapping[str, int], factors: Mapping[str, Any], plac
 
 
 def _operation(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: list[_Space], place: str) -> Tensor:
-    """Builds the operation; its operands define the order of axes, because data spaces have no layout."""
+    """Builds the operation, with the axis order of its operation kind because data spaces have no layout."""
     read, written = [one for one in spaces if not one.written], [one for one in spaces if one.written]
     moved = [one for one in read if any(len(axis) > 1 or axis[0][1] > 1 for axis in one.axes)]
     if len(read) != 2 or len(written) != 1 or len(moved) > 1 or any(len(axis) > 1 for axis in written[0].axes):
@@ -202,7 +202,7 @@ def _operation(b: GraphBuilder, title: str, sizes: Mapping[str, int], spaces: li
 def _window(
     axis: list[_Term], of_w: set[str], of_z: set[str], sizes: Mapping[str, int], place: str
 ) -> tuple[int, int, int, int]:
-    """Number of positions, stride, taps and dilation of an axis."""
+    """Returns number of positions, stride, taps and dilation of a windowed axis."""
     place_of = [term for term in axis if term[0] in of_z and term[0] not in of_w]
     tap_of = [term for term in axis if term[0] in of_w and term[0] not in of_z]
     if len(place_of) != 1 or len(tap_of) != len(axis) - 1:

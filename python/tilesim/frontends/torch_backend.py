@@ -1,4 +1,4 @@
-"""The backend of `torch.compile` under the name by which users import it; see `tilesim.torch_compile`."""
+"""Public name of the `torch.compile` backend; see `tilesim.torch_compile`."""
 
 from ..torch_compile import CompiledGraph, backend, records, register, report, reset, results
 

@@ -1,4 +1,4 @@
-"""The gradient of attention from its operands, its result and the logarithm of its sums; recomputes the weights."""
+"""Builds the gradient of attention from operands, result and log-sum-exp; recomputes the weights."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class AttentionGradient:
         return self.b.scalar(value, dtype or self.dtype)
 
     def _filled(self, x: Tensor) -> Tensor:
-        """Sets rows of the batch without keys to zero, because the memory may hold anything there."""
+        """Sets batch rows without keys to zero, because their memory is undefined."""
         row = self.b.op("iota", shape=[self.keys, 1], dim=0, dtype="i32")
         there = self.b.apply("less", row, self.lengths)  # type: ignore[arg-type]
         return self.b.apply("select", there, x, self._number(0, x.dtype))
 
     def _grouped(self, x: Tensor) -> Tensor:
-        """Joins heads that share a key head to the rows of one matrix."""
+        """Merges the query heads of a key head into the rows of one matrix."""
         return x.reshape(self.batch, self.groups, self.heads // self.groups * self.queries, x.shape[3])
 
     def _visible(self) -> Tensor | None:
-        """The mask of keys per query from causality, window, lengths and a bool mask; None if all keys are visible."""
+        """Returns the key mask from causality, window, lengths and a bool mask; None if all keys are visible."""
         b, attributes = self.b, self.attributes
         causal, window = attributes.get("causal", False), attributes.get("window", 0)
         key = b.op("iota", shape=[1, self.keys], dim=1, dtype="i32")
@@ -87,7 +87,7 @@ class AttentionGradient:
         return result
 
     def _visible_mask(self, mask: Tensor) -> Tensor:
-        """The part of a mask for the keys that exist."""
+        """Returns the part of a mask for existing keys."""
         long = mask.ndim > 0 and mask.shape[-1] > self.keys
         return mask[(..., slice(0, self.keys))] if long else mask
 
@@ -111,7 +111,7 @@ class AttentionGradient:
         return p, slope
 
     def run(self, o: Tensor, lse: Tensor, do: Tensor | None, dlse: Tensor | None) -> list[Tensor | None]:
-        """Gradients by each operand of the attention."""
+        """Returns the gradient of each operand of the attention."""
         b, rows = self.b, (self.batch, self.heads, self.queries)
         p, slope = self._weights(lse)
         full = (*rows, self.keys)

@@ -32,7 +32,7 @@ class GraphBuilder(FunctionBuilder):
         Args:
             x: [..., k].
             features: extent n of the result.
-            name: of the operation and its weights.
+            name: name of the operation and its weights.
             bias: whether to add a bias.
             scale: bound of the random weights; sqrt(3 / k) by default, which keeps the variance of x.
 
@@ -52,7 +52,7 @@ class GraphBuilder(FunctionBuilder):
             x: [..., k].
             w: [n, k].
             bias: [n].
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             Tensor of shape [..., n].
@@ -77,7 +77,7 @@ class GraphBuilder(FunctionBuilder):
         groups: int = 1,
         name: str = "",
     ) -> Tensor:
-        """Cross-correlation over the two last axes.
+        """Adds a 2-D convolution (cross-correlation) over the last two axes.
 
         Args:
             x: [N, C, H, W].
@@ -87,7 +87,7 @@ class GraphBuilder(FunctionBuilder):
             padding: zeros on both sides, in elements; one number or two.
             dilation: distance of taps, in elements; one number or two.
             groups: channels are split into so many independent convolutions.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             Tensor of shape [N, O, output height, output width].
@@ -125,7 +125,7 @@ class GraphBuilder(FunctionBuilder):
         combiner: str = "maximum",
         name: str = "",
     ) -> Tensor:
-        """Combines windows over the two last axes.
+        """Adds 2-D pooling over the last two axes.
 
         Args:
             x: [N, C, H, W].
@@ -133,7 +133,7 @@ class GraphBuilder(FunctionBuilder):
             stride: step in elements; the window by default.
             padding: neutral elements on both sides.
             combiner: "maximum", "minimum", "add" or "multiply".
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             Tensor of shape [N, C, output height, output width].
@@ -162,14 +162,14 @@ class GraphBuilder(FunctionBuilder):
         epsilon: float = 1e-5,
         name: str = "",
     ) -> Tensor:
-        """Layer normalization over the last axis.
+        """Adds a layer normalization over the last axis.
 
         Args:
             x: [..., n].
             scale: [n].
             bias: [n].
             epsilon: added to the variance.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             A tensor of the same shape.
@@ -196,7 +196,7 @@ class GraphBuilder(FunctionBuilder):
         name: str = "",
         **more: Any,
     ) -> Any:
-        """Scaled dot-product attention.
+        """Adds scaled dot-product attention.
 
         Args:
             q: [B, H, S, D].
@@ -209,7 +209,7 @@ class GraphBuilder(FunctionBuilder):
             pages: integers [B, P]: key t of row b lies in page `pages[b, t // keys of a page]`, T = P * keys of a page.
                 Entries after kv_len may hold anything.
             lse: whether to return also the logarithm of each row's sum of exponentials.
-            name: of the operation.
+            name: name of the operation.
             more: other attributes of kind attention (scale, window, soft_cap, ...).
 
         Returns:
@@ -226,12 +226,12 @@ class GraphBuilder(FunctionBuilder):
         return self.op("attention", *operands, name=name, results=2 if lse else 1, causal=causal, **more)
 
     def broadcast(self, x: Tensor, shape: Sequence[int], name: str = "") -> Tensor:
-        """Repeats x to a shape, as numpy's broadcast_to.
+        """Broadcasts x to a shape, like numpy's broadcast_to.
 
         Args:
             x: its axes align with the last ones of `shape`.
             shape: extents in elements.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             Tensor of that shape.

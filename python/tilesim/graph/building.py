@@ -1,4 +1,4 @@
-"""Helps front ends build graphs: constants, movements without no-ops, gathers and convolutions."""
+"""Helpers with which front ends build graphs: constants, movements, gathers and convolutions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bounded(count: float, what: str) -> None:
 def gathered(
     op: Callable[..., Any], x: Tensor, index: Tensor, axes: Sequence[int], lead: int, front: int = 0, mode: str = "clip"
 ) -> Tensor:
-    """Slices of x at positions on `axes`.
+    """Gathers slices of x at positions on `axes`.
 
     Axis `lead` of the index holds one component per axis (a single component needs no such axis). Its first `lead` axes
     start at axis `front` of the result.
@@ -83,7 +83,7 @@ def namer() -> Callable[[str], str]:
 
 
 class Building:
-    """One function of a graph under construction."""
+    """Builds one function of a graph."""
 
     def __init__(self, builder: GraphBuilder, fresh: Callable[[str], str]) -> None:
         """Creates an empty set of constants."""
@@ -92,7 +92,7 @@ class Building:
         self.spread: dict[int, Tensor] = {}  # result of each broadcast -> its operand, with the axes in place
 
     def constant(self, array: Any, name: str = "constant") -> Tensor:
-        """A constant with these elements; equal small constants are shared."""
+        """Returns a constant with these elements; shares equal small constants."""
         array = np.asarray(array)
         key = f"{array.dtype}({array.item()!r})" if array.ndim == 0 else self.fresh(name)
         tensor = self.builder.weight(key, data=array, trainable=False)
@@ -101,11 +101,11 @@ class Building:
         return tensor
 
     def scalar(self, number: Any, dtype: str) -> Tensor:
-        """A constant without axes."""
+        """Returns a scalar constant."""
         return self.constant(np.asarray(number).astype(NUMPY[dtype]))
 
     def array(self, tensor: Tensor) -> NDArray[Any] | None:
-        """The elements of a small constant, or None."""
+        """Returns the elements of a small constant, or None."""
         return self.known.get(tensor.value)
 
     # --- operations ---
@@ -115,7 +115,7 @@ class Building:
         return self.builder.op(kind, *operands, **attributes)
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """Applies an elementwise function; leaves out a broadcast to the shape of another operand."""
+        """Applies an elementwise function; omits a broadcast that the function performs."""
         if any(x.value in self.spread for x in operands):
             shape = np.broadcast_shapes(*(x.shape for x in operands))
             full = [i for i, x in enumerate(operands) if x.shape == shape]
@@ -165,7 +165,7 @@ class Building:
         return result
 
     def slice(self, x: Tensor, start: Sequence[int], limit: Sequence[int], stride: Sequence[int] = ()) -> Tensor:
-        """Cuts out a part of x with static borders."""
+        """Slices x with static borders."""
         stride = list(stride) or [1] * x.ndim
         if not any(start) and list(limit) == list(x.shape) and set(stride) <= {1}:
             return x
@@ -173,7 +173,7 @@ class Building:
         return result
 
     def along(self, x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
-        """Cuts out a part of one axis."""
+        """Slices one axis."""
         starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
         starts[dim], limits[dim], strides[dim] = start, limit, stride
         return self.slice(x, starts, limits, strides)

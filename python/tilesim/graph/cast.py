@@ -21,7 +21,7 @@ _LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
 
 
 def multiplied_floats(graph: Graph) -> set[str]:
-    """The float dtypes of 16 bits or more that products multiply."""
+    """Returns the float dtypes of 16 bits or more among operands of products."""
     return {
         operand["dtype"]
         for function in graph.functions
@@ -155,7 +155,7 @@ class Cast(Rewriter):
         return made
 
     def ended(self, function: Function) -> None:
-        """Gives the outputs of loops, branches and aliases the dtype that they must share."""
+        """Converts outputs of loops, branches and aliases to their required dtype."""
         outputs = self.core.signature(function.name)[1]
         for at, dtype in self._required_dtypes(function).items():
             name = outputs[at]["name"]
@@ -163,7 +163,7 @@ class Cast(Rewriter):
                 function.values[name] = self._as(function, function.values[name], dtype, name)
 
     def _required_dtypes(self, function: Function) -> dict[int, str]:
-        """The required dtypes of outputs, by number."""
+        """Returns the required dtypes of outputs by index."""
         inputs, outputs = self.core.signature(function.name)
         if function.main:
             return {output: self._dtype_of_input(function.name, inputs[at]) for output, at in self.core.aliases}
@@ -178,7 +178,7 @@ class Cast(Rewriter):
         }
 
     def note(self, graph: Graph) -> str:
-        """The note that the new graph gets."""
+        """Returns the note for the new graph's assumptions."""
         pairs = zip(self.core.inputs, graph.core.inputs, strict=True)
         names = [str(new["name"]) for old, new in pairs if old["dtype"] != new["dtype"]]
         text = f"cast from {', '.join(sorted(self.cast))} to {self.dtype}: weights and arithmetic"

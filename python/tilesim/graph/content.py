@@ -9,7 +9,7 @@ from .. import _core
 
 
 def in_bytes(core: _core.Graph) -> bytes:
-    """The content of the graph's .tsim file."""
+    """Returns the content of the graph's .tsim file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         core.save(path, False)

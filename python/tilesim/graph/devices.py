@@ -23,17 +23,17 @@ _SHARES = {
 
 
 def mesh_devices(core: _core.Graph) -> int:
-    """Number of devices in a graph's mesh; 1 without a mesh."""
+    """Returns the number of devices in a graph's mesh; 1 without a mesh."""
     return 1 if core.mesh is None else math.prod(size for _, size in _core.mesh_axes(core.mesh)[0])
 
 
 def bytes_of(value: dict[str, Any]) -> int:
-    """Bytes of a tensor."""
+    """Returns the bytes of a tensor."""
     return math.ceil(math.prod(value["shape"]) * _core.dtype_bits(value["dtype"]) / 8)
 
 
 def groups_of(entry: dict[str, Any], devices: int) -> list[list[int]]:
-    """The members of each group of a collective, or the source and target of each pair."""
+    """Returns the members of each group of a collective, or source and target of each pair."""
     attributes = entry["attributes"]
     if "pairs" in attributes:
         pairs = attributes["pairs"]
@@ -106,7 +106,7 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
 
 
 def device_notes(core: _core.Graph) -> list[str]:
-    """Notes for results of one device on a graph for several devices."""
+    """Returns notes for single-device results of a graph for several devices."""
     rows = collectives(core)
     devices, mesh = int(core.devices), mesh_devices(core)
     if rows:

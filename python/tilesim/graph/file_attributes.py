@@ -13,7 +13,7 @@ from .graph import Graph
 
 
 def saved_attributes(graph: Graph) -> dict[str, Any]:
-    """Defaults and assumptions of a graph, and whether passes have changed it."""
+    """Returns defaults and assumptions of a graph, and whether passes have changed it."""
     found: dict[str, Any] = {}
     if graph.defaults:
         found["defaults"] = {

@@ -40,7 +40,7 @@ class FunctionBuilder:
         self.core = _core.Builder(self.graph.core, self.function_name)
 
     def __repr__(self) -> str:
-        """Names of the graph and the function."""
+        """Name of the graph and of the function."""
         where = "" if self.function_name == "main" else f", function {self.function_name}"
         return f"<{type(self).__name__} of {self.graph.name}{where}>"
 
@@ -48,7 +48,7 @@ class FunctionBuilder:
         """Starts another function of the same graph, to be run by `call`.
 
         Args:
-            name: of the function.
+            name: name of the function.
 
         Returns:
             Its builder.
@@ -56,7 +56,7 @@ class FunctionBuilder:
         return type(self)(name, parent=self, dtype=self.dtype)
 
     def input(self, name: str, shape: Sequence[int], dtype: str | None = None) -> Tensor:
-        """A new input.
+        """Adds an input.
 
         Args:
             name: unique in the function.
@@ -83,7 +83,7 @@ class FunctionBuilder:
         seed: int = 0,
         trainable: bool = True,
     ) -> Tensor:
-        """A weight: the given array, or random numbers.
+        """Adds a weight with given or random elements.
 
         Args:
             name: unique in the graph; equal names share the weight.
@@ -118,7 +118,7 @@ class FunctionBuilder:
         return Tensor(self, value)
 
     def scalar(self, value: float, dtype: str | None = None) -> Tensor:
-        """A constant without axes.
+        """Adds a scalar constant.
 
         Args:
             value: the number.
@@ -130,11 +130,11 @@ class FunctionBuilder:
         return Tensor(self, self.core.scalar(_number(value), self._dtype(dtype)))
 
     def output(self, tensor: Tensor, name: str = "") -> None:
-        """Makes a tensor the next output.
+        """Declares a tensor as next output.
 
         Args:
-            tensor: of this builder.
-            name: of the output; the tensor's own by default.
+            tensor: a tensor of this builder.
+            name: name of the output; by default the tensor's name.
         """
         self.core.output(self._value(tensor), name)
 
@@ -194,11 +194,11 @@ class FunctionBuilder:
         """Adds an operation of any kind.
 
         Args:
-            kind: its name.
+            kind: name of the kind.
             operands: tensors; None where an optional one is absent.
-            name: of the operation; derived from the kind by default.
+            name: name of the operation; derived from the kind by default.
             results: how many to compute, for kinds with optional results.
-            attributes: of the kind.
+            attributes: attributes of the kind.
 
         Returns:
             The result, or a tuple of several.
@@ -215,12 +215,12 @@ class FunctionBuilder:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def call(self, function: FunctionBuilder, *operands: Tensor, name: str = "") -> Any:
-        """Runs another function of the graph.
+        """Adds a call of another function of the graph.
 
         Args:
             function: its builder, finished with outputs.
             operands: one tensor per input.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             The output, or a tuple of several.
@@ -234,12 +234,12 @@ class FunctionBuilder:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def apply(self, function: str, *operands: Tensor, name: str = "") -> Tensor:
-        """An elementwise function; operands broadcast as numpy's.
+        """Adds an elementwise function; operands broadcast like numpy's.
 
         Args:
-            function: as "relu", "add", "select".
-            operands: as many as the function takes.
-            name: of the operation.
+            function: name, such as "relu", "add" or "select".
+            operands: one tensor per argument of the function.
+            name: name of the operation.
 
         Returns:
             The result.
@@ -252,13 +252,13 @@ class FunctionBuilder:
         return Tensor(self, self.core.elementwise(function, [self._value(x) for x in operands], name or self.stem))
 
     def matmul(self, a: Tensor, b: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
-        """numpy's matmul, plus bias.
+        """Adds a matrix product like numpy's matmul, plus bias.
 
         Args:
             a: [..., m, k].
             b: [..., k, n].
             bias: broadcasts to the result.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             Tensor of shape [..., m, n].
@@ -269,12 +269,12 @@ class FunctionBuilder:
         return Tensor(self, self.core.matmul(self._value(a), self._value(b), self._value(bias), name or self.stem))
 
     def concat(self, tensors: Sequence[Tensor], axis: int = 0, name: str = "") -> Tensor:
-        """Tensors one after the other.
+        """Concatenates tensors along an axis.
 
         Args:
-            tensors: of equal shape except along `axis`.
+            tensors: tensors of equal shape except along `axis`.
             axis: negative ones count from the end.
-            name: of the operation.
+            name: name of the operation.
 
         Returns:
             The joined tensor.

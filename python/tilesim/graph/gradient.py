@@ -284,7 +284,7 @@ def _unknown(argument: str, name: str, known: list[str]) -> Exception:
 
 @checked()
 def gradient(graph: Graph, of: str, by: str | Sequence[str]) -> Graph:
-    """Differentiates a graph in reverse mode. Attention keeps its operands, its result and the logarithm of its sums,
+    """Differentiates a graph in reverse mode. Attention stores its operands, its result and its log-sum-exp,
     and recomputes its weights. Equal extremes of a reduction share their gradient; the gradient of relu is 0 at 0.
 
     Args:

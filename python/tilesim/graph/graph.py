@@ -1,4 +1,4 @@
-"""The class `Graph`: files, contents, costs, passes."""
+"""Defines the class `Graph`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Graph:
 
     @property
     def source(self) -> Graph | None:
-        """The graph before pattern recognition: itself where no pass changed it, None where it is unknown (files of
+        """The graph before pattern recognition: itself if no pass changed it, None if unknown (files of
         compiled programs keep only the result of passes). Do not change it."""
         return (self._state.source or self) if self.source_known else None
 
@@ -130,7 +130,7 @@ class Graph:
         """Reads the result of `to_dict`.
 
         Args:
-            value: of schema "tilesim.graph", as a dict or as JSON text.
+            value: graph of schema "tilesim.graph", as a dict or as JSON text.
             directory: base of relative paths of weight files, which must lie in it or below it.
             weights_anywhere: whether they may lie elsewhere, as in `load`.
 
@@ -144,7 +144,7 @@ class Graph:
         return cls(_core.Graph.from_json(text, path_text(directory), weights_anywhere))
 
     def to_dict(self) -> dict[str, Any]:
-        """Functions, tensors and operations.
+        """Converts functions, tensors and operations to JSON values.
 
         Returns:
             A dict for JSON, schema "tilesim.graph".
@@ -157,7 +157,7 @@ class Graph:
         return picture(self)
 
     def copy(self) -> Graph:
-        """An independent copy.
+        """Returns an independent copy.
 
         Returns:
             A graph that changes independently.
@@ -250,7 +250,7 @@ class Graph:
 
     @property
     def functions(self) -> list[str]:
-        """Names of all functions; operations of kind call name the one they run."""
+        """Names of all functions, which operations of kind call refer to."""
         return list(self.core.functions)
 
     @property
@@ -259,7 +259,7 @@ class Graph:
         return int(self.core.parameter_count())
 
     def flops(self) -> dict[str, float]:
-        """Arithmetic operations by unit.
+        """Counts arithmetic operations by unit.
 
         Returns:
             Number of operations per unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.
@@ -267,7 +267,7 @@ class Graph:
         return dict(self.core.flops())
 
     def compulsory_bytes(self) -> int:
-        """Bytes that every schedule must move.
+        """Counts the bytes that every schedule must move.
 
         Returns:
             Bytes of inputs, weights and outputs that cross the chip's border at least once.
@@ -275,10 +275,10 @@ class Graph:
         return int(self.core.compulsory_bytes())
 
     def operations(self, function: str = "") -> list[dict[str, Any]]:
-        """Operations of one function in order.
+        """Lists the operations of one function in order.
 
         Args:
-            function: its name; the entry function by default.
+            function: name of the function; the entry function by default.
 
         Returns:
             One dictionary per operation: name, kind, operands, results (name, dtype, shape), attributes, functions,
@@ -298,10 +298,10 @@ class Graph:
         return dict(self.core.weights())
 
     def weight(self, name: str) -> NDArray[Any]:
-        """Elements of one weight.
+        """Returns the elements of one weight.
 
         Args:
-            name: its name.
+            name: name of the weight.
 
         Returns:
             An array of the weight's shape and dtype.
@@ -315,7 +315,7 @@ class Graph:
         """Replaces the elements of one weight.
 
         Args:
-            name: its name.
+            name: name of the weight.
             value: array of the weight's shape and dtype.
 
         Raises:
@@ -457,7 +457,7 @@ class Graph:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the .tsim form, with weights."""
+        """Pickles the .tsim form, with weights."""
         core, changes, source = self._state
         rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known, self.setting,
                 self.module)  # fmt: skip

@@ -32,7 +32,7 @@ def is_product(row: Row) -> bool:
 
 
 def channel_axis(row: Row, number: int) -> int | None:
-    """The axis of a product's operand that becomes the channels of the result."""
+    """Returns the axis of a product's operand that becomes the channels of the result."""
     more = row["attributes"]
     if row["kind"] == "ragged_contract":
         return None
@@ -47,7 +47,7 @@ def channel_axis(row: Row, number: int) -> int | None:
 
 
 def depth_axis(row: Row, number: int) -> int | None:
-    """The axis of a product's operand over which the product sums."""
+    """Returns the axis of a product's operand over which the product sums."""
     more = row["attributes"]
     if row["kind"] == "convolution":
         return None
@@ -79,7 +79,7 @@ class NarrowWeights:
     """The weights of a graph that can be narrow, with the axis of each weight's channels."""
 
     def __init__(self, graph: Graph, tables: bool) -> None:
-        """Follows every weight to the operations that read it."""
+        """Traces every weight to the operations that read it."""
         self.core, self.tables = graph.core, tables
         self.weights: Mapping[str, Row] = graph.weights()
         self.hidden = hidden_functions(self.core)
@@ -104,16 +104,16 @@ class NarrowWeights:
         self._settle()
 
     def source(self, function: str, value: str) -> Source | None:
-        """The weight that can be narrow and from which a value comes, or None."""
+        """Returns the source of a value if it can be narrow, else None."""
         found = self.carried[function].get(value)
         return None if found is None or found.source in self.bad or not self.axes.get(found.source) else found.source
 
     def axis(self, source: Source) -> int | None:
-        """The axis of a weight's channels, or None."""
+        """Returns the axis of a weight's channels, or None."""
         return _only(self.axes.get(source, set()))
 
     def depth(self, source: Source) -> int | None:
-        """The axis of a weight over which products sum, or None."""
+        """Returns the axis of a weight over which products sum, or None."""
         return _only(self.depths.get(source, set()))
 
     def _carried(self, function: str) -> dict[str, Carried]:
@@ -165,14 +165,14 @@ class NarrowWeights:
                     self.bad_slot(row["functions"][0], self.core.signature(row["functions"][0])[0][number]["name"])
 
     def bad_slot(self, function: str, name: str) -> None:
-        """Notes that an input of a function receives a value other than a weight."""
+        """Records that an input of a function receives a value other than a weight."""
         self.other.add(Source(function, name))
 
     def _both_weights(self, shown: list[Carried | None]) -> bool:
         return all(one is not None and not one.source.function for one in shown[:2])
 
     def _settle(self) -> None:
-        """Makes sources and the inputs that receive them all wide or all narrow."""
+        """Widens sources until each source and the inputs that receive it agree."""
         inputs = {x["name"] for x in self.core.inputs}
         main = str(self.core.main)
         self.bad.update(Source(main, name) for name in inputs)

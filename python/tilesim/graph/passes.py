@@ -1,4 +1,4 @@
-"""Names of pattern recognition passes, and the list of their replacements."""
+"""Selects pattern recognition passes, and lists their replacements."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .tensor import Tensor
 
 
 def site_of(row: Row) -> str:
-    """The name that identifies an activation in its function."""
+    """Returns the name that identifies an activation in its function."""
     return str(row["name"])
 
 
@@ -69,7 +69,7 @@ class Quantizer(ScaledWeights):
         return [self._product(function, row, operands, sources)]
 
     def _inverse(self, function: Function, value: Row) -> float | Tensor | None:
-        """The factor by which an activation is multiplied before rounding; None for 1."""
+        """Returns the factor of an activation before rounding; None for 1."""
         if probabilities(function, value["name"]):
             return self.scheme.largest
         if self.peaks is None:
@@ -123,7 +123,7 @@ class Quantizer(ScaledWeights):
         return bias.reshape(*[bias.shape[0] if i == axis else 1 for i in range(len(row["results"][0]["shape"]))])
 
     def _factor(self, function: Function, row: Row, sources: list[Source | None]) -> Tensor | None:
-        """The factor of the sums, as a number or in the shape of the result; None for 1."""
+        """Returns the factor of a product's sums, as a number or in the shape of the result; None for 1."""
         values = list(zip(row["operands"][:2], sources, strict=True))
         known = [value for value, source in values if source is None and probabilities(function, value["name"])]
         if self.peaks is None:
@@ -145,7 +145,7 @@ class Quantizer(ScaledWeights):
         return factor.reshape(*[shape[0] if i == axis else 1 for i in range(rank)])
 
     def _result_axis(self, row: Row, number: int) -> int | None:
-        """The axis of a product's result that has the channels of a weight."""
+        """Returns the axis of a product's result that has the channels of a weight."""
         if channel_axis(row, number) is None:
             return None
         if row["kind"] == "convolution":

@@ -44,12 +44,12 @@ class ScaleInput(NamedTuple):
 
 
 def sixteen(dtype: str) -> str:
-    """The 16-bit dtype that replaces a dtype."""
+    """Returns the 16-bit dtype that replaces a dtype."""
     return "f16" if dtype == "f16" else "bf16"
 
 
 def rounded(values: NDArray[Any], scheme: QuantizationScheme) -> NDArray[Any]:
-    """Rounds elements to narrow numbers; they saturate."""
+    """Rounds elements to a narrow type with saturation."""
     clipped = np.clip(values, -scheme.largest, scheme.largest)
     whole = np.rint(clipped) if scheme.dtype[0] == "i" else clipped
     return np.nan_to_num(whole).astype(NUMPY[scheme.dtype])
@@ -75,18 +75,18 @@ class ScaledWeights(Rewriter):
     # --- weights ---
 
     def _bound(self, name: str) -> float:
-        """The largest magnitude that the recipe of a random weight can produce."""
+        """Returns the largest magnitude that a random weight's recipe can produce."""
         row = self.weights[name]
         return max(float(abs(row["scale"]) + abs(row["offset"])), 1e-30)
 
     def _reduced(self, source: Source) -> tuple[int, ...] | None:
-        """The axes of a weight along which elements share a scale; None for all."""
+        """Returns the axes of a weight along which elements share a scale; None for all."""
         axis = self.narrow.axis(source)
         rank = len(self.weights[source.name]["shape"])
         return None if axis is None else tuple(i for i in range(rank) if i != axis)
 
     def _peaks_of(self, name: str) -> NDArray[Any]:
-        """The largest magnitude of a weight: one number, or one for each channel."""
+        """Returns the largest magnitude of a weight: one number, or one per channel."""
         if name not in self.own:
             if self.weights[name]["source"] == "random":
                 found = np.asarray(self._bound(name), np.float32)
@@ -157,7 +157,7 @@ class ScaledWeights(Rewriter):
         return tuple(extent if i == axis else 1 for i, extent in enumerate(shape))
 
     def _group_scales(self, name: str) -> NDArray[Any]:
-        """The scale of each group of a weight that has elements."""
+        """Returns the scale of each group of a weight with known elements."""
         source, shape = Source("", name), tuple(self.weights[name]["shape"])
         values = np.abs(np.asarray(self.core.weight(name)).astype(np.float32))
         depth = self.narrow.depth(source)
@@ -206,7 +206,7 @@ class ScaledWeights(Rewriter):
     # --- scales ---
 
     def _scale(self, site: str) -> float:
-        """The scale of an activation with this full name."""
+        """Returns the scale of an activation by its full name."""
         peak = (self.peaks or {}).get(site, 0.0)
         scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
         return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # keeps the inverse finite
@@ -249,7 +249,7 @@ class ScaledWeights(Rewriter):
         return function.b.weight(label, data=self._group_scales(weight.name), trainable=False)
 
     def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
-        """The scales that this call passes."""
+        """Returns the scales that a call passes."""
         names = [x["name"] for x in self.core.signature(callee.name)[0]]
         found = []
         for (need, shape, dtype), _ in callee.taken:

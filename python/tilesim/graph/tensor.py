@@ -12,7 +12,7 @@ from ..base.errors import shown, user_error
 
 
 def _flat(values: Sequence[Any]) -> Sequence[Any]:
-    """The numbers of a call, given one by one or as a sequence."""
+    """Returns a call's numbers, given separately or as a sequence."""
     return values[0] if len(values) == 1 and isinstance(values[0], Sequence) else values
 
 
@@ -134,7 +134,7 @@ class Tensor:
         )
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """The same elements in another shape.
+        """Reshapes the tensor.
 
         Args:
             shape: extents, or a sequence of them; one may be -1 and follows from the others.
@@ -152,7 +152,7 @@ class Tensor:
         return Tensor(self.builder, self.builder.core.reshape(self.value, extents))
 
     def transpose(self, *permutation: int | Sequence[int]) -> Tensor:
-        """Axes in another order.
+        """Permutes the axes.
 
         Args:
             permutation: axis i of the result is axis permutation[i]; reversed when empty.
@@ -167,10 +167,10 @@ class Tensor:
         return Tensor(self.builder, self.builder.core.transpose(self.value, order))
 
     def convert(self, dtype: str) -> Tensor:
-        """The values in another dtype.
+        """Converts the values to another dtype.
 
         Args:
-            dtype: its name, as "bf16".
+            dtype: name, such as "bf16".
 
         Returns:
             The converted tensor, or this one when nothing changes.
@@ -186,7 +186,7 @@ class Tensor:
         return self.builder.op("reduce", self, combiner=combiner, dims=dims, keep_dims=keep_dims)
 
     def sum(self, axes: int | Sequence[int] | None = None, keep_dims: bool = False) -> Tensor:
-        """Sum over axes.
+        """Sums over axes.
 
         Args:
             axes: one or several, negative ones count from the end; all by default.
@@ -201,7 +201,7 @@ class Tensor:
         return self._reduce("add", axes, keep_dims)
 
     def mean(self, axes: int | Sequence[int] | None = None, keep_dims: bool = False) -> Tensor:
-        """Mean over axes.
+        """Averages over axes.
 
         Args:
             axes: one or several, negative ones count from the end; all by default.
@@ -216,7 +216,7 @@ class Tensor:
         return self._reduce("mean", axes, keep_dims)
 
     def max(self, axes: int | Sequence[int] | None = None, keep_dims: bool = False) -> Tensor:
-        """Maximum over axes.
+        """Computes the maximum over axes.
 
         Args:
             axes: one or several, negative ones count from the end; all by default.
@@ -231,7 +231,7 @@ class Tensor:
         return self._reduce("maximum", axes, keep_dims)
 
     def softmax(self, axis: int = -1) -> Tensor:
-        """exp(x) / sum(exp(x)) along an axis.
+        """Computes exp(x) / sum(exp(x)) along an axis.
 
         Args:
             axis: negative ones count from the end.

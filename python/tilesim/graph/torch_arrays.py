@@ -27,14 +27,14 @@ _FROM_NUMPY = {np.dtype(scalar): (bits, dtype) for dtype, (bits, scalar) in _BIT
 
 
 def dtype_name(dtype: Any, place: str = "") -> str:
-    """Tilesim's name for a torch dtype."""
+    """Returns Tilesim's name of a torch dtype."""
     if dtype not in _NAMES:
         raise unsupported("unsupported dtype", place=place, value=str(dtype))
     return _NAMES[dtype]
 
 
 def torch_dtype(name: str) -> Any:
-    """The torch dtype for one of Tilesim's names."""
+    """Returns the torch dtype of one of Tilesim's names."""
     return next(dtype for dtype, known in _NAMES.items() if known == name)
 
 
@@ -45,7 +45,7 @@ def is_real(tensor: Any) -> bool:
 
 
 def elements_of(tensor: Any) -> np.ndarray[Any, Any]:
-    """The elements as an array, in the same memory if torch and numpy agree on the layout."""
+    """Returns a tensor's elements as an array, without a copy if torch and numpy agree on the layout."""
     flat = tensor.detach().resolve_conj().resolve_neg()
     if flat.device.type != "cpu":
         flat = flat.cpu()
@@ -57,7 +57,7 @@ def elements_of(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def to_torch(array: np.ndarray[Any, Any]) -> Any:
-    """Makes a torch tensor in the array's memory."""
+    """Returns a torch tensor that shares the array's memory."""
     array = np.ascontiguousarray(array) if array.ndim else array
     if array.dtype in _FROM_NUMPY:
         bits, dtype = _FROM_NUMPY[array.dtype]

@@ -1,4 +1,4 @@
-"""Trip counts of data-dependent loops, counted by the reference kernels on given inputs or set by the caller."""
+"""Determines trip counts of data-dependent loops, by running the reference kernels or from the caller."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:
 
 
 def counted(graph: Graph, trips: Trips) -> Graph:
-    """Ends the loops of a graph at a trip count; they still compute their conditions."""
+    """Replaces data-dependent loops by counted ones, which still compute their conditions."""
     loops = open_loops(graph)
     copy = graph.copy()
     _core.count_trips(copy.core, [(*loops[label], high, low != high) for label, (low, high) in trips.items()])
@@ -55,7 +55,7 @@ def counted(graph: Graph, trips: Trips) -> Graph:
 
 
 def trip_notes(trips: Trips, by: str) -> list[str]:
-    """The notes of a result about trip counts."""
+    """Returns a result's notes about trip counts."""
     lines = []
     for label, (low, high) in trips.items():
         if low == high:

@@ -1,4 +1,4 @@
-"""Weight files: safetensors (also sharded), npz, and PyTorch's .pt, read without running code in them."""
+"""Reads weight files: safetensors (also sharded), npz, and PyTorch's .pt without executing their code."""
 
 from __future__ import annotations
 

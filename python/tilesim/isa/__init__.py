@@ -1,4 +1,4 @@
-"""Instruction level: RISC-V programs (RV64GCV) run, called, assembled and read.
+"""Instruction level: runs, calls, assembles and reads RISC-V programs (RV64GCV).
 
 r = ts.isa.run("k.elf", "an argument")            # any static RV64GC Linux program
 r = ts.isa.call("k.elf", "softmax", x, y, 1000)   # a C function on numpy arrays

@@ -22,7 +22,7 @@ _FLOATS = re.compile(r"vm?f(?!irst)")  # float mnemonics of V, which all have a 
 
 @checked()
 def instructions(extension: str | None = None) -> Table:
-    """The instruction table.
+    """Returns the instruction table.
 
     Args:
         extension: only instructions of this one ("I", "M", "A", "F", "D", "C", "Zba", "V", "Zvfh", ...); all by
@@ -55,11 +55,11 @@ def instructions(extension: str | None = None) -> Table:
 
 @checked()
 def disassemble(bits: int, address: int = 0, instructions: Iterable[Instruction] = ()) -> str:
-    """Text of one instruction, which `assemble` reads back.
+    """Disassembles one instruction to text that `assemble` accepts.
 
     Args:
         bits: as in memory; the low 16 are a compressed instruction where bits 1 and 0 are not both set.
-        address: of the instruction.
+        address: address of the instruction.
         instructions: custom instructions from `define`, beside the table's.
 
     Returns:
@@ -72,7 +72,7 @@ def disassemble(bits: int, address: int = 0, instructions: Iterable[Instruction]
 
 @checked()
 def assemble(text: str, instructions: Iterable[Instruction] = ()) -> bytes:
-    """A program from assembly text.
+    """Assembles a program from text.
 
     Args:
         text: instructions, pseudo-instructions, labels, data directives. It begins at `_start`, or with its first line.

@@ -1,4 +1,4 @@
-"""A RISC-V core, as software sees it."""
+"""Defines a RISC-V core as software sees it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Core:
 
     @classmethod
     def load(cls, name: str | os.PathLike[str] = "generic") -> Core:
-        """A shipped core or a file.
+        """Loads a shipped core or a file.
 
         Args:
             name: of a shipped core, or a path of a `tilesim.core` file.
@@ -79,7 +79,7 @@ class Core:
 
     @classmethod
     def from_machine(cls, machine: str | Machine) -> Core:
-        """The core of a machine: a register holds 32 bits for each lane and sublane.
+        """Returns the core of a machine: a vector register has 32 bits for each lane and sublane.
 
         Args:
             machine: a preset's name, a file, or a Machine.
@@ -174,7 +174,7 @@ class Core:
 
     @staticmethod
     def names() -> list[str]:
-        """The shipped cores.
+        """Lists the shipped cores.
 
         Returns:
             Names, sorted.

@@ -1,4 +1,4 @@
-"""Custom instructions: declared in one call, then assembled, run and timed like those of the table."""
+"""Declares custom instructions, which are assembled, run and timed like standard ones."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _opcode(opcode: Any) -> int:
 
 
 def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, funct6: int | None) -> tuple[int, int]:
-    """Match and mask of the code; fields that are neither operands nor stated are zero."""
+    """Returns match and mask of the code; fields that are neither operands nor given are zero."""
     match = _opcode(opcode) | integer("funct3", funct3, 0, 7) << 12
     vector = any(word[0] == "v" for word in words)
     if funct7 is not None and funct6 is not None:
@@ -269,9 +269,9 @@ def define(
             "my.pack rd, rs1, rs2". Vector operands are OP-V's fields; a "+" says that the old value is read.
         opcode: "custom-0" to "custom-3" (custom-0, and custom-3 with funct3 from 4 on, are kept free), another major
             opcode's name, or its number with the two low bits set.
-        funct3: of the code.
-        funct7: of a scalar instruction.
-        funct6: of a vector instruction, whose bit 25 is vm: an operand, or 1.
+        funct3: field of the code.
+        funct7: field of a scalar instruction.
+        funct6: field of a vector instruction, whose bit 25 is vm: an operand, or 1.
         semantics: gets the operands in the order of `text`, without what is only written: a vector operand as a numpy
             array of the active elements, x registers, numbers and f registers as Python numbers. It returns what is
             written: an array of the same shape and dtype, or a number; None where nothing is. NaN become canonical.
@@ -338,7 +338,7 @@ def define(
 
 
 def _no_meaning(*_: Any) -> None:
-    """Stands for the semantics while an instruction is checked."""
+    """Placeholder of the semantics while an instruction is checked."""
 
 
 def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
@@ -361,5 +361,5 @@ def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
 
 
 def key_of(instructions: Iterable[Instruction], units: Iterable[Unit]) -> str:
-    """A text that differs if anything on which timing depends differs."""
+    """Returns a text of everything on which timing depends."""
     return json.dumps([[one.declared for one in instructions], [dataclasses.asdict(one) for one in units]])

@@ -48,13 +48,13 @@ class _Code:
         return [(word, self.fields[word][1]) for word in self.given if self.fields[word][1] in ("x", "f", "v")]
 
     def in_slot(self, slot: str) -> list[tuple[str, str, int, int]]:
-        """The operands in a slot: word, type, first bit within the slot, width."""
+        """Returns the operands in a slot: word, type, first bit within the slot, width."""
         low, width = _SLOTS[slot], 7 if slot == "funct7" else 5
         fields = [(word, sort, pieces[0]) for word, sort, pieces, *_ in self.fields.values()]
         return [(word, sort, at - low, bits) for word, sort, (at, _, bits) in fields if low <= at < low + width]
 
     def number(self, slot: str) -> str | None:
-        """The value of a slot that holds no register, as a C expression."""
+        """Returns the value of a slot without register as a C expression."""
         fixed = self.match >> _SLOTS[slot] & (127 if slot == "funct7" else 31)
         parts = [str(fixed)] if fixed else []
         for word, sort, at, width in self.in_slot(slot):
@@ -124,7 +124,7 @@ def _scalar(code: _Code, element: str | None) -> Iterator[str]:
 
 
 def _by_number(code: _Code) -> Iterator[str]:
-    """Forms that take vector registers by number, for compilers without vector types."""
+    """Returns macros with vector registers by number, for compilers without vector types."""
     asm = _Asm(code)
     for word, (_, sort, *_) in code.fields.items():
         if sort in ("x", "f", "v"):

@@ -128,7 +128,7 @@ class Elf:
 
 
 def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
-    """Addresses in ascending order, and the source line from each on, or None."""
+    """Returns ascending addresses and the source line from each address on; or None."""
     found: list[tuple[int, str | None]] = []
     try:
         dwarf: Any = source() if source is not None else None
@@ -155,7 +155,7 @@ def _failed(what: str, name: str, value: str = "", allowed: str = "") -> Excepti
 
 
 def _check_head(data: bytes, name: str) -> None:
-    """Rejects files that pyelftools reads but that cannot run here."""
+    """Rejects files that pyelftools can read but a hart cannot run."""
     if data[:4] != b"\x7fELF":
         raise _failed("not an ELF file", name, data[:4].hex(), "a static RISC-V program")
     if len(data) < 64:

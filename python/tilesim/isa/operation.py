@@ -75,7 +75,7 @@ class Operation:
         return found
 
     def __call__(self, *operands: Tensor, name: str = "") -> Any:
-        """Puts the operation into the graph of its operands."""
+        """Adds the operation to the graph of its operands."""
         if not operands or not all(isinstance(one, Tensor) for one in operands):
             raise user_error(
                 "not a tensor of a builder", place=f"'{self.name}'", value=shown(operands), allowed="Tensor"
@@ -90,7 +90,7 @@ class Operation:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def measure(self, machine: MachineLike, *operands: Any) -> tuple[Any, int]:
-        """Runs only the kernel, on an otherwise idle core of a machine.
+        """Runs only the kernel on an idle core of a machine.
 
         Args:
             machine: preset name, file, dict or Machine.

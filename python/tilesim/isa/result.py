@@ -108,7 +108,7 @@ class IsaResult(Tabled):
         return table_of(self.functions if by == "function" else self.lines, self.cycles or 0)
 
     def roofline(self) -> dict[str, Any]:
-        """Places a timed run under the core's roofs.
+        """Compares a timed run with the roofline of the core.
 
         Returns:
             operations (arithmetic on vector elements and scalar floats; a multiply-add is two, a moved element is
@@ -181,7 +181,7 @@ class IsaResult(Tabled):
         return dict(self.data)
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Describes the result in one line."""
         if self.trap is not None:
             return f"<{trap_text(self.trap)}, after {self.instructions:,} instructions>"
         ended = f"exit {self.exit_status}" if self.value is None else f"value {self.value!r}"

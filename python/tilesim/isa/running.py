@@ -134,15 +134,15 @@ def run(
         vlen: bits of a vector register instead of the core's.
         max_instructions: ends the run after so many; no limit by default.
         root: directory whose files the program may open; no files by default.
-        seed: of the program's random bytes.
+        seed: seed of the program's random bytes.
         input: standard input.
         pass_through: standard streams are those of this process instead of bytes of the result.
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).
         bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
             symbol `tohost` ends it.
         timed: times the core's pipeline: `cycles`, `stalls`, `functions`, `roofline`.
-        pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`: at most 1,000,000.
-        timeline: of a timed run, whether intervals are kept for `timeline`.
+        pipeline: number of instructions that a timed run keeps for `pipeline` and `write_pipeline`, at most 1,000,000.
+        timeline: whether a timed run records intervals for `timeline`.
         max_memory: bytes that the program may use, or text as "8 GiB". Heap and mappings beyond it fail with
             ENOMEM as on Linux; any other page beyond it traps, and so does output in the result.
 

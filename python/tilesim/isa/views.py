@@ -125,7 +125,7 @@ def table_lines(table: Table, most: int) -> Lines:
 
 
 def roofline_of(program: Any) -> dict[str, Any]:
-    """Places a run under the core's roofs."""
+    """Compares a run with the roofline of the core."""
     work, cycles = program.work, max(program.cycles, 1)
     operations, bytes_ = sum(work["operations"]), work["bytes_loaded"] + work["bytes_stored"]
     peaks = work["peak_operations"]
@@ -222,7 +222,7 @@ def _cycles(value: float) -> str:
 
 
 def _stages(row: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yields the first whole cycle of each stage, and the end as stage ""; omits stages without time."""
+    """Yields the first full cycle of each stage, and the end as stage ""; omits stages without time."""
     parts = [(row["issue"], "Is")]
     if row["unit"] != "front":
         parts += [(row["dispatch"], "Qu"), (row["start"], "Ex"), (row["end"], "Wb")]

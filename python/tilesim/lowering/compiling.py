@@ -37,7 +37,7 @@ __all__ = ["compile"]
 STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
-#: Value of `mapping` -> search for nests, a function of graph, machine and `fuse`; later modules add theirs.
+#: Value of `mapping` -> function of graph, machine and `fuse` that searches loop nests; later modules register theirs.
 SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = LateCalls()
 
 
@@ -64,60 +64,60 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "cost" searches with the cost model; "profile", the default, follows the vendor's compiler where the machine's
-    file describes it (its lowering profile), so that times measured on the chip are predicted, and otherwise equals
-    "cost"; "heuristic" shortens the estimated time move by move, in less time; "gemmini" and "pytorchsim"
-    choose like those tools; "tuned" simulates 16 candidates per distinct kernel (`ts.tune` has more options).
+    Mapping "cost" searches with the cost model; "profile", the default, follows the vendor's compiler if the machine's
+    file describes it (its lowering profile), so that times agree with those measured on the chip, and otherwise equals
+    "cost"; "heuristic" improves the estimated time step by step and compiles faster; "gemmini" and "pytorchsim"
+    choose like these tools; "tuned" simulates 16 candidates per distinct kernel (`ts.tune` has more options).
 
     Args:
-        graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
+        graph: the workload: a graph, a model's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` accepts.
         machine: preset name, file, dict or Machine.
         mapping: "profile", "cost", "heuristic", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
             (products without an entry use "profile", see its `report`); or a dict: operation name to
             {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
-            both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
-            Sizes and order are lists, or name their loops as in a table's file: {"tiles": {"m": 128, "n": 64}} or
-            just {"m": 128, "n": 64}, where missing loops stay whole. A study of `ts.tune` gives its `best`.
+            both may have "sub" (sizes of the transfers of a tile) and "contexts" (number of contexts of a core).
+            Sizes and order are lists, or dicts by loop name as in a table's file: {"tiles": {"m": 128, "n": 64}} or
+            just {"m": 128, "n": 64}; missing loops are not tiled. For a study of `ts.tune`, its `best`.
         lowering: "native" follows the vendor's compiler by the lowering profile of the machine's file; "best" ignores
             the profile and omits barriers between kernels. By default "native" with a profile, else "best".
         fuse: rules that may fuse operations into one kernel: "all", "none", or names of `ts.mapping.fusion_rules()`
             (a list, or a text with commas). `Program.fusion.table()` lists accepted and rejected groups with reasons.
-        residency: values that stay in the cores' scratchpads between kernels: "auto" (those that save bytes of memory
-            without a longer estimate; for programs of at most 50,000 tile operations on all cores together, these, as
-            many as fit, or none, whichever simulates fastest), "none", or a dict of tensor name to "scratchpad" or
-            "memory" with the default for other tensors. By default "auto" with lowering "best", else "none".
+        residency: values that stay in the cores' scratchpads between kernels: "auto" (those that save memory traffic
+            without a longer estimate; for programs of at most 50,000 tile operations on all cores together, the fastest
+            in simulation of these, as many as fit, and none), "none", or a dict from tensor name to "scratchpad" or
+            "memory"; other tensors use the default. By default "auto" with lowering "best", else "none".
             `Program.memory_plan` lists resident values.
-        layout: orders of axes in memory, on machines that pad the two minor ones to tiles (`layout.tile`): "auto" gives
-            every tensor the order with the least cost of padding and of lane changes in its readers and writers;
-            "given" leaves the last axis minor. `Result.padded_bytes` counts moved padding.
+        layout: axis orders in memory on machines that pad the two minor axes to tiles (`layout.tile`): "auto" gives
+            every tensor the order with the least cost of padding and of transposes in its readers and writers;
+            "given" keeps the last axis minor. `Result.padded_bytes` counts moved padding.
         fallback: operations that the machine cannot run raise an "error" or run on its "host" (settings host.*): a
             device timed in closed form, behind a link with timed transfers.
-        place: operations by name that run on "host" or "machine" in any case.
-        cores: number of cores that share each kernel, by rows, columns, batches or other loops. By default all, or with
+        place: dict from operation name to "host" or "machine", which overrides the placement.
+        cores: number of cores that share each kernel, by rows, columns, batches or other loops. By default all; with
             lowering "best" half, a quarter, an eighth ... if a program of at most 500,000 tile operations on all cores
             together simulates faster.
-        contexts: contexts of a core that share each kernel unless the mapping gives another number ("contexts" of a
+        contexts: number of contexts per core that share each kernel unless the mapping states another ("contexts" of a
             nest): one loads while another computes, each with its share of the core's memories. At most
             `core.contexts`; by default the mapping's.
         capacity: tensors that exceed the machine's `memory.capacity` appear in the result's approximations
             ("report") or raise an "error"; temporaries share bytes as in `Program.memory_plan`.
-        sort: type of cores that runs the program, on machines with several. By default all share it, each kernel in
-            proportion to their speeds or on only the first type, whichever has the faster estimate.
-        integer_products: where arrays multiply i8, products of dequantized operands are computed on the integers, with
-            scales and zero points behind them (pass "integer_products"; see `Program.graph.changes`).
-        trips: trips of data-dependent loops, by operation (prefixed with its function's name and a dot outside the
-            entry): a number, or minimum and maximum. `run` counts them on its inputs; `execute` and `verify`
+        sort: core type that runs the program, on machines with several types. By default all types share each kernel in
+            proportion to their speeds, or only the first type runs it, whichever has the faster estimate.
+        integer_products: if arrays multiply i8, multiplies the integers of dequantized operands, with
+            scales and zero points after the product (pass "integer_products"; see `Program.graph.changes`).
+        trips: trip counts of data-dependent loops by operation (prefixed with its function's name and a dot outside the
+            entry): a number, or minimum and maximum. `run` counts trips on its inputs; `execute` and `verify`
             recompile if their inputs give other numbers.
-        collectives: collectives raise an "error", or are "untimed": they compute as if all devices held the same
-            tensors, and their communication takes zero time, as the result notes.
-        zero_tiles: "skip": all-zero tiles of 128 by 128 of a weight are neither loaded nor multiplied, if the estimate
-            is faster; the program's notes name the products. Zero times NaN or infinity then counts as zero, so an
-            exact product (attribute precision) is not changed unless its other operand is a weight without these.
-            "test": also tiles of activations that enter or leave relu, maximum, select, clamp or multiply: a pass of
-            the vector unit finds them, and kernels are chosen as if half were zero. "off": skips no tiles.
+        collectives: "error" raises an error for collectives; "untimed" computes them as if all devices held the same
+            tensors, with zero communication time, which the result notes.
+        zero_tiles: "skip" neither loads nor multiplies all-zero tiles of 128 by 128 of a weight, if the estimate
+            is faster; the program's notes name the products. Zero times NaN or infinity is then zero, so an
+            exact product (attribute precision) skips tiles only if its other operand is a weight without these values.
+            "test" also skips tiles of activations before and after relu, maximum, select, clamp or multiply: a pass of
+            the vector unit finds them, and mappings assume that half are zero. "off" skips no tiles.
 
     Returns:
-        The program; a `MixedProgram` where operations run on the host.
+        The program; a `MixedProgram` if operations run on the host.
 
     Raises:
         Unsupported: for an operation or dtype that neither the machine nor the chosen host can run.
@@ -176,7 +176,7 @@ def compile(
     try:
         if not place:
             said, marked = dict[str, str](), graph
-            while True:  # ends with the plain program if no product uses the tiles of zeros
+            while True:  # ends when every marked product skips its zero tiles
                 unused: dict[str, str] = {}
                 program = _compiled(marked, machine, target, options, stays, unused, said.values())
                 if not unused:
@@ -202,7 +202,7 @@ def compile(
 def _as_multiplied(
     graph: Graph, target: Machine, zero_tiles: str, integers: bool, sparse: bool, leave: Iterable[str] = ()
 ) -> Graph:
-    """Converts products and weights to the forms of the machine's units; `leave`: products that keep tiles of zeros."""
+    """Converts products and weights to forms of the machine's units; products in `leave` multiply their zero tiles."""
     check_formats(graph)
     graph = with_own_weights(graph, target)
     if zero_tiles != "off":
@@ -222,7 +222,7 @@ def _compiled(
     unused: dict[str, str] | None = None,
     notes: Iterable[str] = (),
 ) -> Program:
-    """Compiles without a host. `unused` collects products that multiply their zero tiles, `notes` collects notes."""
+    """Compiles without a host; adds to `unused` the products that multiply their zero tiles."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
@@ -240,7 +240,7 @@ def _compiled(
 
 
 def _with_remedy(error: Unsupported, tried: bool = False, forced: bool = False) -> Exception:
-    """Adds remedies to the error for an operation that the machine cannot run."""
+    """Adds suggestions to an error for an operation that the machine cannot run."""
     own, between = error.suggestion, error.lack == "devices"
     remedy = "With fallback='host' (--fallback host) it runs on the host, which is timed"
     if forced:
@@ -279,7 +279,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tu
             if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
                 names |= {kernel.operation for kernel in kernels(part, target, fuse=options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
-        # integers have already replaced dequantized values where requested
+        # the graph already has integer products if requested
         more = {"mapping": own, "fallback": "error", "place": None, "integer_products": False}  # tiles are marked too
         return _compiled(part, target, target, {**options, **more}, residency)
 
@@ -293,7 +293,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tu
 
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
-    """Reads nests by operation name, and the mapping for other products."""
+    """Returns loop nests by operation name, and the mapping rule for other products."""
     from ..mapping import MappingTable
 
     if isinstance(mapping, str) and mapping == "tuned":
@@ -316,9 +316,9 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
 
 
 def _nests(mapping: Mapping[str, Any], graph: Graph, target: Machine, fuse: str) -> dict[str, dict[str, Any]]:
-    """Checks the form of a mapping; the lowering decides whether nests of lists are legal.
+    """Checks the form of a mapping; the lowering checks whether its nests are legal.
 
-    Nests with named loops or missing fields are read as a table's.
+    Nests with named loops or missing fields are read like those of a mapping table.
     """
     from ..mapping import MappingTable, kernels
 

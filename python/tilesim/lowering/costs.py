@@ -15,7 +15,7 @@ __all__ = ["Estimator"]
 
 
 class Estimator:
-    """Costs of a graph's operations on one device; those without a specific closed form are streams at stated rates."""
+    """Prices a graph's operations on one device; operations without a closed form cost their FLOPs and bytes."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
         """Prices every operation as a separate kernel, because the placement is not known yet."""
@@ -28,9 +28,9 @@ class Estimator:
         self._seconds = dict(found.seconds)
 
     def picoseconds(self, op: Mapping[str, Any]) -> int:
-        """Time of one operation in picoseconds, rounded up."""
+        """Returns the time of one operation in picoseconds, rounded up."""
         return math.ceil(self.seconds(op) * 1e12)
 
     def seconds(self, op: Mapping[str, Any]) -> float:
-        """Time of one operation in seconds."""
+        """Returns the time of one operation in seconds."""
         return self._seconds[op["name"]]

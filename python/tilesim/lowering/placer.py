@@ -18,11 +18,11 @@ from .costs import Estimator
 
 __all__ = ["compile_mixed", "link_of", "prefixes"]
 
-_EVERYWHERE = ("constant", "iota")  # kinds that are computed on each side that needs them
+_EVERYWHERE = ("constant", "iota")  # kinds that both host and machine compute if both need them
 
 
 def link_of(machine: Machine) -> Link:
-    """The link to a machine's host."""
+    """Returns the link between a machine and its host."""
     row = machine.core.host
     return Link(int(row["bytes_per_second"]), int(row["latency_ps"]))
 
@@ -94,7 +94,7 @@ class _Placer:
                     name,
                     tuple(dict.fromkeys(read)),
                     tuple(made),
-                    None if side == "host" else 0,  # other operations leave the machine only if that saves transfers
+                    None if side == "host" else 0,  # others move to the host only if that saves transfers
                     None if side == "machine" else host,
                 )
             )
@@ -138,7 +138,7 @@ class _Placer:
         return Turn(host, names, Graph(core))
 
     def blame(self, error: Unsupported) -> bool:
-        """Assigns an error's operation and similar ones to the host; returns whether any assignment is new."""
+        """Assigns the operation that an error names, and similar ones, to the host; returns whether any is new."""
         found = self._entry_operation(error)
         if not found or found in self.reasons or self.forced.get(found) == "machine" or error.lack == "devices":
             return False
@@ -148,17 +148,17 @@ class _Placer:
         return True
 
     def _entry_operation(self, error: Unsupported) -> str:
-        """The operation of the entry function that caused an error or calls its function; "" if unknown."""
+        """Returns the entry operation that caused an error or whose function did; "" if unknown."""
         if not error.operation:
             return ""
         if error.function == self.graph.core.main:
             return error.operation if error.operation in self.times else ""
         holders = (name for name in self.times if error.function in self._reached(self.operations[name]))
-        found = next(holders, "")  # the host runs the operations of a called function, not the call itself
+        found = next(holders, "")  # a call is inlined, and then its operations are placed
         return "" if found and self.operations[found]["kind"] == "call" else found
 
     def _reached(self, op: Mapping[str, Any]) -> set[str]:
-        """The functions that an operation runs, directly or indirectly."""
+        """Returns the functions that an operation runs, directly or indirectly."""
         found: set[str] = set()
         left = list(op["functions"])
         while left:
@@ -175,7 +175,7 @@ class _Placer:
 
 
 def prefixes(name: str) -> Iterable[str]:
-    """Yields a name and its prefixes, because lowering derives names from the operation's."""
+    """Yields a name and its prefixes, because lowering appends suffixes to operation names."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -188,7 +188,7 @@ def compile_mixed(
     anything: bool,
     compile_part: Callable[[Graph], Program],
 ) -> Program:
-    """Compiles operations that the machine can run, and leaves the rest to the host."""
+    """Compiles the operations that the machine can run, and assigns the rest to the host."""
     whole = graph
     placer = _Placer(whole, machine, forced)
     if any(name not in placer.times for name in forced) and _has_calls(whole):
@@ -212,7 +212,7 @@ def compile_mixed(
                 continue
             if not _has_calls(whole):
                 raise
-        # An operation inside a called function: without the call, it can be placed separately.
+        # The operation is inside a called function; inlining the call allows separate placement.
         whole = _inlined(whole)
         placer = _Placer(whole, machine, forced)
         placer.check_forced()

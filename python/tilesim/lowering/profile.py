@@ -1,4 +1,4 @@
-"""Selects the lowering: that of the vendor's compiler, or the best for the machine."""
+"""Selects the lowering: like the vendor's compiler, or Tilesim's best."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def has_profile(machine: Machine) -> bool:
 
 
 def way_of(machine: Machine, lowering: str | None) -> str:
-    """The lowering of a program; None means the default."""
+    """Returns "native" or "best"; for None, the machine's default."""
     known = has_profile(machine)
     if lowering is None:
         return "native" if known else "best"
@@ -31,7 +31,7 @@ def way_of(machine: Machine, lowering: str | None) -> str:
 
 
 def lowered_as(machine: Machine, lowering: str | None) -> Machine:
-    """Adapts the machine to a lowering."""
+    """Returns the machine without profile and kernel barriers for lowering "best"."""
     plain = not (machine.states("lowering") or machine.get("core.kernel_barrier"))
     if way_of(machine, lowering) == "native" or plain:
         return machine

@@ -1,4 +1,4 @@
-"""Reads the choice of values that stay in scratchpads between kernels."""
+"""Parses the option `residency`, which selects values that stay in scratchpads between kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = ("memory", "scratchpad")
 
 
 def wished(residency: str | Mapping[str, str] | None, lowering: str) -> tuple[str, dict[str, str]]:
-    """Checks the requested residency."""
+    """Checks the option; returns the default for all tensors and the levels of named tensors."""
     usual = "auto" if lowering == "best" else "none"
     if residency is None:
         return usual, {}

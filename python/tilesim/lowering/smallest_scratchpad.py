@@ -12,13 +12,13 @@ from ..machine.machine import Machine
 __all__ = ["with_smallest"]
 
 SETTING = "core.scratchpad.bytes"
-SUSPECT = 64 << 10  # up to this many bytes, the scratchpad may be the reason why nothing fits
+SUSPECT = 64 << 10  # a larger scratchpad is not the reason why no tile fits
 MOST = 1 << 20
 GRANULE = 64
 
 
 def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
-    """The least size in steps of 64 bytes; None if a large scratchpad fails too."""
+    """Returns the least sufficient size in steps of 64 bytes; None if 1 MiB fails too."""
     low = size // GRANULE
     high = max(1, 2 * low)
     while not compiles(high * GRANULE):  # sizes that are too small fail at once
@@ -32,7 +32,7 @@ def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
 
 
 def with_smallest(error: Exception, machine: Machine, compile_for: Callable[[Machine], object]) -> Exception:
-    """Adds the smallest sufficient scratchpad to a compilation error if the machine's is too small."""
+    """Adds the smallest sufficient scratchpad size to a compilation error if the machine's scratchpad is too small."""
     size = _core.parse_bytes(str(machine.get(SETTING)))
     if size >= SUSPECT:
         return error

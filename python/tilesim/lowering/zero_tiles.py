@@ -1,4 +1,4 @@
-"""Handles products with zeros: skipped tiles, and formats of weights."""
+"""Handles products of sparse weights: marks zero tiles and checks 2:4 weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_formats", "with_own_weights", "with_zero_tiles"]
 
 
 def check_formats(graph: Graph) -> None:
-    """Rejects weights that violate their product's format: more than two nonzeros in four values."""
+    """Rejects 2:4 weights with more than two nonzeros in four values."""
     operations = graph.operations()
     stated = [op for op in operations if op["kind"] == "contract" and "2:4" in _formats(op)]
     if not stated:
@@ -33,7 +33,7 @@ def _formats(op: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def with_own_weights(graph: Graph, machine: Machine) -> Graph:
-    """Gives layers separate 2:4 weights if the machine's arrays support the pattern."""
+    """Inlines calls so that each layer has its own 2:4 weights, if the machine's arrays support the pattern."""
     takes = machine.get("core.array.pattern") == "2:4"
     if not takes or not any(op["kind"] == "call" for op in graph.operations()):
         return graph
@@ -46,7 +46,7 @@ def with_own_weights(graph: Graph, machine: Machine) -> Graph:
 
 
 def with_zero_tiles(graph: Graph, activations: bool = False, leave: Iterable[str] = ()) -> Graph:
-    """Marks products of a graph with the all-zero tiles of their weights."""
+    """Returns the graph with the all-zero weight tiles of its products marked."""
     leave = set(leave)
     changed = graph.copy()
     if any(op["kind"] == "call" for op in changed.operations()):

@@ -1,4 +1,4 @@
-"""Devices: the closed-form view of a CPU, GPU or NPU, read from a file or derived from a machine."""
+"""Devices: descriptions of CPUs, GPUs or NPUs for closed forms, read from a file or derived from a machine."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Device(Saved):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped devices.
+        """Lists the shipped devices.
 
         Returns:
             Their names, sorted.
@@ -75,7 +75,7 @@ class Device(Saved):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Machine | Device) -> Device:
-        """A device from a name, a label of a table, a file or a dict.
+        """Loads a device by name or label of a table, or from a file or dict.
 
         Args:
             source: name ("t4"), label ("A100-SXM4-80GB"), path of a `.json` file, its content, a Machine or a Device.
@@ -102,7 +102,7 @@ class Device(Saved):
 
     @classmethod
     def named(cls, text: str) -> Device:
-        """A shipped device. Never opens a file of the user, as the text may come from a table's cell.
+        """Returns a shipped device; opens no other file, because the text may come from a table's cell.
 
         Args:
             text: name or label, optionally with a power state behind "@", as in `load`.
@@ -127,7 +127,7 @@ class Device(Saved):
 
     @classmethod
     def from_machine(cls, machine: Machine | str) -> Device:
-        """The closed-form view of a simulated machine.
+        """Derives a device from a simulated machine.
 
         Args:
             machine: a machine, or the name of a preset.
@@ -179,7 +179,7 @@ class Device(Saved):
         return self.levels[-2] if len(self.levels) > 1 else self.levels[-1]
 
     def rate(self, dtype: str) -> Rate:
-        """Peak rate of matrix products.
+        """Returns the peak rate of matrix products.
 
         Args:
             dtype: any spelling ("bf16", "bfloat16"), or "tf32".
@@ -195,10 +195,10 @@ class Device(Saved):
         return found if found else Rate(0.0, "absent", f"{self.name} does not support matrix arithmetic on {name}")
 
     def vector_rate(self, dtype: str = "f32") -> float:
-        """Peak rate of simple arithmetic.
+        """Returns the peak rate of simple vector arithmetic.
 
         Args:
-            dtype: of the elements.
+            dtype: data type of the elements.
 
         Returns:
             FLOPs per second; the f32 rate where the file lacks an entry.
@@ -211,7 +211,7 @@ class Device(Saved):
         return found.flops_per_second if found else max(r.flops_per_second for r in self.matrix.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Every setting.
+        """Converts all fields to the JSON form.
 
         Returns:
             The JSON form, which `load` reads back.
@@ -229,7 +229,7 @@ class Device(Saved):
         return data
 
     def replace(self, **changes: Any) -> Device:
-        """A copy with settings changed.
+        """Returns a copy with changed settings.
 
         Args:
             changes: fields of a device file.

@@ -26,7 +26,7 @@ class Part:
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped parts.
+        """Lists the shipped parts.
 
         Returns:
             Their names, sorted.
@@ -35,7 +35,7 @@ class Part:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Part) -> Part:
-        """A part from a shipped name, a file, or a dict.
+        """Loads a part by shipped name, or from a file or dict.
 
         Args:
             source: name, path of a `.json` file, or the file's content as a dict.
@@ -65,7 +65,7 @@ class Part:
 
     @property
     def description(self) -> str:
-        """One line."""
+        """Description in one line."""
         return self.core.description
 
     @property
@@ -94,7 +94,7 @@ class Part:
         return dict(self.core.sources)
 
     def replace(self, controller: Mapping[str, Any]) -> Part:
-        """A copy with another controller.
+        """Returns a copy with a changed controller.
 
         Args:
             controller: settings as in a part's file: read_queue, write_queue (entries), write_high_watermark,
@@ -110,7 +110,7 @@ class Part:
         return Part(self.core.with_controller(json.dumps(dict(controller))))
 
     def to_dict(self) -> dict[str, Any]:
-        """The resolved part.
+        """Converts the resolved part to a dict.
 
         Returns:
             The JSON form, which `load` reads back; every time is a number of cycles.
@@ -119,7 +119,7 @@ class Part:
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the JSON form."""
+        """Pickles the JSON form."""
         return Part.load, (self.to_dict(),)
 
     def __repr__(self) -> str:

@@ -48,7 +48,7 @@ class Description:
         self.settings[setting], self.sources[setting] = value, f"{self.file}: {key}"
 
     def open(self, setting: str, value: Any, why: str) -> None:
-        """Sets a setting that the file leaves open."""
+        """Sets a setting that the file does not state."""
         self.settings[setting], self.sources[setting] = value, f"{OPEN}{why}"
 
     def entries(self, name: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Description:
 
 
 def left_open(entries: Mapping[str, Any]) -> list[str]:
-    """The note that results have if another simulator's file describes the machine."""
+    """Returns the note for results on a machine that another simulator's file describes."""
     found: dict[str, list[str]] = {}
     for path, text in entries["sources"].items():
         if text.startswith(OPEN):
@@ -78,7 +78,7 @@ def left_open(entries: Mapping[str, Any]) -> list[str]:
 
 
 class _Keys:
-    """The keys of a configuration; they ignore case, and unread ones are listed."""
+    """Case-insensitive keys of a configuration; lists unread keys."""
 
     def __init__(self, path: str) -> None:
         self.path, self.unread = path, list[str]()

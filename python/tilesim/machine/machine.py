@@ -1,4 +1,4 @@
-"""Machines: chips as data."""
+"""Machines: descriptions of chips."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Machine(Saved):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped presets.
+        """Lists the shipped presets.
 
         Returns:
             Their names, sorted.
@@ -53,7 +53,7 @@ class Machine(Saved):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Machine) -> Machine:
-        """A machine from a preset's name, a file, or a dict.
+        """Loads a machine by preset name, or from a file or dict.
 
         Args:
             source: preset name, path of a `.json` or `.toml` file, of a configuration of SCALE-Sim (`.cfg`) or an
@@ -130,7 +130,7 @@ class Machine(Saved):
 
     @property
     def label(self) -> str:
-        """The name that results carry: of a variant also its differences, as "tpu-v3, core.arrays 1".
+        """Name in results; a variant adds its differences, such as "tpu-v3, core.arrays 1".
 
         Differences from the preset of that name, or else the changes by `replace`; at most three.
         """
@@ -140,7 +140,7 @@ class Machine(Saved):
 
     @property
     def description(self) -> str:
-        """One line."""
+        """Description in one line."""
         return self.core.description
 
     @property
@@ -150,7 +150,7 @@ class Machine(Saved):
 
     @property
     def sorts(self) -> dict[str, list[int]]:
-        """Types of cores with the numbers of their cores; empty where all cores are alike."""
+        """Core types with their numbers of cores; empty if all cores are equal."""
         return dict(self.core.sorts)
 
     def only(self, sort: str) -> Machine:
@@ -173,7 +173,7 @@ class Machine(Saved):
         return dict(self.core.sources)
 
     def replace(self, changes: Mapping[str, Any]) -> Machine:
-        """A copy with settings changed.
+        """Returns a copy with changed settings.
 
         Args:
             changes: setting path ("core.array.count", or "core.arrays" for short) to value as in a file ("1 GHz", 2).
@@ -219,7 +219,7 @@ class Machine(Saved):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Every setting.
+        """Converts all settings to a dict.
 
         Returns:
             The resolved JSON form, which `load` reads back.
@@ -249,7 +249,7 @@ class Machine(Saved):
         return self._parsed().get(part) is not None
 
     def get(self, path: str) -> Any:
-        """One setting.
+        """Returns the value of a setting.
 
         Args:
             path: "core.array.count"; of one type of cores "cores.little.core.array.count".
@@ -275,7 +275,7 @@ class Machine(Saved):
         return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
     def table(self) -> Table:
-        """Every setting.
+        """Tabulates every setting.
 
         Returns:
             Rows with setting, value (as in a file), from ("default", "file", "replaced"), source.
@@ -283,7 +283,7 @@ class Machine(Saved):
         return rows(self.to_dict(), self.given)
 
     def diff(self, other: MachineLike) -> Table:
-        """The settings in which this machine and another one differ.
+        """Tabulates the settings in which this machine and another one differ.
 
         Args:
             other: preset name, file, dict or Machine.
@@ -302,7 +302,7 @@ class Machine(Saved):
 
         Args:
             path: ends in ".toml" (comments) or ".json" (an object `notes`).
-            name: of the machine in the file; this machine's by default.
+            name: name of the machine in the file; by default this machine's name.
 
         Raises:
             UserError: for another ending, or where the file cannot be written.
@@ -317,7 +317,7 @@ class Machine(Saved):
             file.write(written(entries, text, self.label))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the JSON form."""
+        """Pickles the JSON form."""
         does = {function: one for function, one in _core.isa_functions(self.core).items() if one is not None}
         return _restored, (self.to_dict(), self.given, does)
 
@@ -339,7 +339,7 @@ MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def _by_end(name: str) -> str:
-    """The setting whose path ends in a name, in the memory section if several do; "" if none does."""
+    """Returns the setting whose path ends in a name (if several, that of the memory section); "" without one."""
     found = [path for path in all_settings() if path.rpartition(".")[2] == name]
     return next((path for path in found if path.startswith("memory.")), found[0] if found else "")
 

@@ -1,4 +1,4 @@
-"""The declarations of a machine's settings, as data: unit, range, default, meaning, effect."""
+"""Reads the declarations of machine settings: unit, range, default, meaning, effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNITS: dict[str, tuple[tuple[int, str], ...]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a machine, as the core declares it."""
+    """The declaration of a machine setting in the core."""
 
     path: str
     unit: str  # "count", "ratio", "true or false", "value", or a quantity as "size (B)"
@@ -55,7 +55,7 @@ class Setting:
         return self.low is not None
 
     def number(self, value: Any) -> float | None:
-        """Converts a value to whole or base units."""
+        """Converts a value to a number in base units."""
         if isinstance(value, bool) or not self.is_number:
             return None
         if self.unit in _PARSERS:

@@ -49,7 +49,7 @@ _MOST = 1 << 40
 
 @dataclass(eq=False)
 class _Level:
-    """A component, or a container (without a type), with its instances: on the whole chip, and along x."""
+    """A component or container (without type), with its numbers of instances: on the chip, and along x."""
 
     name: str
     sort: str
@@ -104,7 +104,7 @@ def _number(value: Any, place: str) -> float:
 
 
 def _part(node: Mapping[str, Any], key: str, sort: type, place: str) -> Any:
-    """The value of a node's key, or an empty one."""
+    """Returns the value of a node's key, or an empty value."""
     found = node.get(key)
     if found is not None and not isinstance(found, sort):
         raise user_error("a value has the wrong type", place=f"{place}: {key}", value=shown(found),

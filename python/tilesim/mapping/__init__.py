@@ -68,7 +68,7 @@ class MappingTable(Mapping[str, Any]):
 
         Args:
             path: JSON: sizes at the top level, or the form that `save` writes.
-            order: of the sizes in keys; by default the file's, else "M_K_N".
+            order: order of the sizes in keys; by default the file's order, else "M_K_N".
 
         Returns:
             The table.
@@ -125,7 +125,7 @@ class MappingTable(Mapping[str, Any]):
 
     @staticmethod
     def documentation() -> str:
-        """The fields of an entry.
+        """Documents the fields of an entry.
 
         Returns:
             A Markdown list.
@@ -138,7 +138,7 @@ class MappingTable(Mapping[str, Any]):
         return max((int(entry.get("contexts", 1)) for entry in list(self.entries.values())), default=1)
 
     def nests_for(self, graph: Graph, machine: Machine, fuse: str | Sequence[str] = "all") -> dict[str, Nest]:
-        """As `nests`, for the kernels of a graph, divided over the contexts of a core as their entries say.
+        """Does the same as `nests`, with kernels split over the contexts of a core as their entries state.
 
         Args:
             graph: the workload.
@@ -167,7 +167,7 @@ class MappingTable(Mapping[str, Any]):
         """Resolves the table for the kernels of a graph, and fills `hits`, `misses`, `illegal`.
 
         Args:
-            chosen: from `kernels` or `products`.
+            chosen: kernels that `kernels` or `products` returned.
 
         Returns:
             Operation name to a legal nest, for the kernels that the table knows.

@@ -44,7 +44,7 @@ def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
 
 
 def _spread(sizes: list[int], dims: list[int], extents: list[int], total: int) -> None:
-    """Gives loops (outer to inner) a common tile of `total` elements; inner loops are filled first."""
+    """Distributes a tile of `total` elements over loops (outer to inner), inner loops first."""
     left = total
     for dim in reversed(dims):
         sizes[dim] = max(1, min(extents[dim], left))
@@ -73,7 +73,7 @@ def _by_sizes(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
 
 
 def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: str) -> list[int]:
-    """Reads SUB_M, SUB_N, SUB_K as sizes per loop; missing loops stay whole."""
+    """Reads SUB_M, SUB_N, SUB_K as sizes per loop; missing loops are not split."""
     sub = list(tiles)
     for letter in "MNK":
         size, tile = entry.get(f"SUB_{letter}"), entry[f"TILE_{letter}"]
@@ -91,7 +91,7 @@ def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: 
 
 
 def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> list[int]:
-    """Lists one size per loop; loops that a mapping does not name stay whole."""
+    """Returns one size per loop; loops that a mapping does not name are not tiled."""
     if isinstance(tiles, Mapping):
         for name in tiles:
             if str(name) not in names:

@@ -12,7 +12,7 @@ from ..base.errors import shown, user_error
 
 @dataclass(frozen=True)
 class Field:
-    """One field of an entry."""
+    """The declaration of an entry's field."""
 
     name: str
     of: tuple[str, ...]  # forms of entries that have the field: "sizes", "product", "vector"
@@ -172,7 +172,7 @@ def documentation() -> str:
 
 
 def pieces_text(nest: Mapping[str, Any], names: list[str]) -> str:
-    """Formats sub-tiles, which follow the tile in a text; "" if tiles move whole."""
+    """Formats sub-tiles, which follow the tile in a text; "" without sub-tiles."""
     if "sub" not in nest:
         return ""
     cut = [

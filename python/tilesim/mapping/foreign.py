@@ -1,4 +1,4 @@
-"""Loop nests of other tools as mapping tables: Timeloop mappings and ZigZag mapping files.
+"""Converts loop nests of Timeloop and ZigZag to mapping tables.
 
 Both describe one nest through all memories. Tilesim takes the tile that is on chip while the loops above it run over
 off-chip memory: factors of the inner loops and of loops unrolled over the array multiply to the tile, the outer loops
@@ -153,7 +153,7 @@ def from_timeloop(
     off_chip: Sequence[str] | None = None,
     depths: Sequence[int] | None = None,
 ) -> MappingTable:
-    """A Timeloop mapping (the `mapping:` of its YAML) as a table for one product.
+    """Converts a Timeloop mapping (key `mapping:` of its YAML) to a table for one product.
 
     Args:
         source: file (.yaml needs `pip install 'tilesim[mapping]'`, .json does not), or its content as dict or list.
@@ -248,7 +248,7 @@ def _zigzag_loop(part: Any, place: str) -> tuple[str, Any]:
 
 
 def _zigzag_spatial(item: Mapping[str, Any], names: _Names, place: str) -> list[int]:
-    """Number of elements of each loop that the array takes at once."""
+    """Returns the number of elements of each loop that the array processes in parallel."""
     unrolled = [1] * len(names.product.names)
     for axis, parts in (_parts(item, "spatial_mapping", place, (dict,)) or {}).items():
         for part in parts if isinstance(parts, list) else [parts]:
@@ -328,7 +328,7 @@ def from_zigzag(
     dims: Mapping[str, str] | None = None,
     depths: Sequence[int] | None = None,
 ) -> MappingTable:
-    """A ZigZag mapping file as a table: entries by layer name, the one named "default" for all other products.
+    """Converts a ZigZag mapping file to a table by layer name; entry "default" applies to all other products.
 
     Args:
         source: file (.yaml needs `pip install 'tilesim[mapping]'`, .json does not), or its content as a list.

@@ -1,4 +1,4 @@
-"""Attention on arrays that multiply only 16-bit floats: rounds its probabilities to 16 bits."""
+"""Rounds the probabilities of attention to 16 bits for arrays that multiply only 16-bit floats."""
 
 from __future__ import annotations
 

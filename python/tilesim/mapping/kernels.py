@@ -27,7 +27,7 @@ MOST_TRIED = 2**52  # limit of m * n * k: the core tries about 8 * sqrt of it, a
 
 @checked_class()
 class Product:
-    """One product (contract or convolution) of a compiled graph: its loops, and the nest that it got."""
+    """A product (contract or convolution) of a compiled graph, with its loops and chosen nest."""
 
     kind = "product"
 
@@ -52,7 +52,7 @@ class Product:
 
     @property
     def key(self) -> str:
-        """A text of everything that determines the best nest, except names; products with equal keys share one."""
+        """Text of everything that determines the best nest, except names; products with equal keys share a nest."""
         parts = {key: value for key, value in self.info.items() if key not in ("operation", "unit")}
         return json.dumps(parts, sort_keys=True)
 
@@ -69,7 +69,7 @@ class Product:
         return bool(legal), str(reason)
 
     def cost(self, nest: Nest | None = None) -> dict[str, Any]:
-        """Traffic and time of a nest by the cost model.
+        """Computes traffic and time of a nest by the cost model.
 
         Args:
             nest: the chosen one by default.
@@ -83,7 +83,7 @@ class Product:
         return dict(self.problem.cost(nest or self.nest))
 
     def candidates(self, count: int) -> tuple[list[tuple[Nest, dict[str, Any]]], float]:
-        """The most promising nests.
+        """Returns the nests with the least modelled time.
 
         Args:
             count: how many at most.
@@ -95,7 +95,7 @@ class Product:
         return found["best"], float(found["lower_bound"])
 
     def text(self, nest: Nest | None = None) -> str:
-        """A nest as loops.
+        """Formats a nest as loops.
 
         Args:
             nest: the chosen one by default.
@@ -138,7 +138,7 @@ class Product:
 def products(
     graph: Graph, machine: Machine | str = "tpu-v3", *, fuse: str | Sequence[str] = "all", mapping: str = "profile"
 ) -> list[Product]:
-    """The products of a graph as they are compiled.
+    """Returns the products of a graph as `compile` lowers them.
 
     Args:
         graph: the workload.
@@ -167,7 +167,7 @@ def kernels(
     contexts: int = 1,
     each: int | None = None,
 ) -> list[Product | VectorKernel]:
-    """All kernels of a graph with a mapping: products, then vector kernels.
+    """Returns all kernels of a graph with a mapping: products, then vector kernels.
 
     Args:
         graph: the workload.
@@ -196,7 +196,7 @@ def kernels(
 
 @checked()
 def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dict[str, Any]:
-    """Least off-chip traffic of a product with one tile of each operand in one buffer, by exhaustive search.
+    """Searches exhaustively for a product's least off-chip traffic with one tile per operand in one buffer.
 
     An operand is fetched again per trip of the loop that it does not depend on, unless it depends on no loop inside
     that one; the result is written once per pass and read once per pass after the first.

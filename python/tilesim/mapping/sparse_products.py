@@ -72,7 +72,7 @@ class _SparsePlan(NamedTuple):
 def _plans(
     graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
 ) -> list[tuple[_SparsePlan, list[tuple[str, str]]]]:
-    """Makes plans, with names of products and unknown operands: one plan per shape if the zeros are unknown."""
+    """Returns plans with their products and unknown operands; one plan per shape if the zeros are unknown."""
     found: list[tuple[_SparsePlan, list[tuple[str, str]]]] = []
     alike: dict[str, tuple[_SparsePlan, list[tuple[str, str]]] | None] = {}
     for op, held in candidates:
@@ -190,7 +190,7 @@ def _all_dense(product: _SparseProduct) -> _SparsePlan:
 
 
 def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -> int:
-    """Bytes of a full operand in its format, or 0 if it is dense."""
+    """Returns the bytes of a full operand in its format, or 0 if it is dense."""
     pattern = product.patterns[side]
     if forms[side] == 0:
         return 0
@@ -200,7 +200,7 @@ def _operand_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int) -
 
 
 def _form(product: _SparseProduct, side: int) -> int:
-    """The format of an operand: that of the operation, or the smallest."""
+    """Returns an operand's format: that of the operation, or the smallest format."""
     if product.values[side] is None:
         return 0
     stated = product.op["attributes"].get(f"{'ab'[side]}_format")
@@ -245,7 +245,7 @@ def _element(dtype: str) -> int:
 
 
 def _bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
-    """Stored bytes of an operand's part with this many elements and rows."""
+    """Returns the stored bytes of an operand's part with these numbers of elements and rows."""
     element = _element(product.dtypes[side])
     if forms[side] == 0:
         return element * size
@@ -354,7 +354,7 @@ class _Prices:
         return self._dense[size]
 
     def concurrent(self, cut: int, start: int) -> tuple[float, SparsePlan]:
-        """Cycles of two concurrent parts: a part that waits for memory also waits for the bytes of the other."""
+        """Returns the cycles of two concurrent parts; a memory-bound part also waits for the other part's bytes."""
         (sparse, plan), dense = self.sparse(cut, start), self.dense(cut, start)
         ends = [
             own.cycles + max(0.0, min(own.waits, other.bytes / self.shared))
@@ -367,7 +367,7 @@ class _Prices:
 def _fastest_plan(
     product: _SparseProduct, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
 ) -> SparsePlan | None:
-    """The fastest plan; None if dense cores are faster or no tile fits."""
+    """Returns the fastest plan; None if dense cores are faster or no tile fits."""
     prices = _Prices(product, forms, cores, machine)
     if cores["dense"] is None:
         price, plan = prices.sparse(0, 0)

@@ -1,4 +1,4 @@
-"""Mappings of vector kernels: tile sizes, the axis over the lanes, buffers."""
+"""Mappings of vector kernels: tile sizes, lane axis, buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["VectorKernel"]
 
 @checked_class()
 class VectorKernel:
-    """One kernel of the vector unit (elementwise, reduction, normalization, window, scan) and the tiles that it got."""
+    """A kernel of the vector unit (elementwise, reduction, normalization, window, scan) with its chosen tiles."""
 
     kind = "vector"
 
@@ -37,7 +37,7 @@ class VectorKernel:
 
     @property
     def key(self) -> str:
-        """A text of everything that determines the best tiles, except names; kernels with equal keys share tiles."""
+        """Text of everything that determines the best tiles, except names; kernels with equal keys share tiles."""
         parts = {key: value for key, value in self.info.items() if key != "operation"}
         return json.dumps(parts, sort_keys=True)
 
@@ -54,7 +54,7 @@ class VectorKernel:
         return bool(legal), str(reason)
 
     def cost(self, nest: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Traffic and estimated time of tiles.
+        """Computes traffic and estimated time of tiles.
 
         Args:
             nest: the chosen tiles by default.
@@ -67,7 +67,7 @@ class VectorKernel:
         return dict(self.problem.cost(nest or self.nest))
 
     def plan(self, nest: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """The loops and buffers of a kernel that moves data.
+        """Returns the loops and buffers of a data-movement kernel.
 
         Args:
             nest: the chosen tiles by default.
@@ -83,7 +83,7 @@ class VectorKernel:
         return self.problem.plan(nest or self.nest)
 
     def candidates(self, count: int) -> tuple[list[tuple[dict[str, Any], dict[str, Any]]], float]:
-        """The most promising tiles.
+        """Returns the tiles with the least estimated time.
 
         Args:
             count: how many at most.
@@ -94,7 +94,7 @@ class VectorKernel:
         return self.problem.search(max(1, count)), float(self.cost()["bound_cycles"])
 
     def text(self, nest: dict[str, Any] | None = None) -> str:
-        """Tiles as loops.
+        """Formats tiles as loops.
 
         Args:
             nest: the chosen tiles by default.

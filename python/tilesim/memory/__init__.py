@@ -37,7 +37,7 @@ class MemoryResult(Tabled):
     """Result of a run of DRAM channels."""
 
     def __init__(self, data: dict[str, Any], part: Part) -> None:
-        """Wraps the outcome; made by `run`."""
+        """Wraps the statistics of the core; `run` calls it."""
         self.data, self.part = data, part
 
     @property
@@ -77,12 +77,12 @@ class MemoryResult(Tabled):
 
     @property
     def forwarded(self) -> int:
-        """Number of reads answered by a waiting write."""
+        """Number of reads that take their data from a queued write."""
         return int(self.data["forwarded"])
 
     @property
     def merged(self) -> int:
-        """Number of writes merged into a waiting one."""
+        """Number of writes merged into a queued write to the same burst."""
         return int(self.data["merged"])
 
     @property
@@ -117,9 +117,9 @@ class MemoryResult(Tabled):
 
     @property
     def energy(self) -> dict[str, float] | None:
-        """Joules per kind (activate, read, write, refresh, background where the part states them) and their total.
+        """Energy in joules by kind (activate, read, write, refresh, background, where stated) and in total.
 
-        None where the part states no energies; `Part.sources["energy"]` gives their source.
+        None if the part states no energies. `Part.sources["energy"]` gives their source.
         """
         table = self.part.to_dict().get("energy")
         if table is None:
@@ -138,10 +138,10 @@ class MemoryResult(Tabled):
     def cache(self) -> dict[str, Any] | None:
         """Counts of the cache; None without a cache.
 
-        reads, writes, hits, misses (requests), merged (hits on a sector in flight), bypassed,
+        Keys: reads, writes, hits, misses (requests), merged (hits on a sector in flight), bypassed,
         fetched_bytes and written_bytes (between cache and memory), stalled_cycles, mean_latency and latency_max
-        (cycles, of reads), dirty_bytes (left at the end), tensors (hits, misses and bypassed of each; "" for
-        the rest).
+        (read latencies in cycles), dirty_bytes (at the end), tensors (hits, misses, bypassed by name; "" for
+        all other addresses).
         """
         data = self.data.get("cache")
         if data is None:
@@ -152,7 +152,7 @@ class MemoryResult(Tabled):
         """Latencies of reads.
 
         Returns:
-            Lower edges in cycles (exact below 8, then eight to an octave) and counts, both of shape [bins]; empty bins
+            Lower edges in cycles (width 1 below 8, then eight per octave) and counts, both of shape [bins]; empty bins
             are omitted.
         """
         return np.asarray(self.data["latency_bins"], np.int64), np.asarray(self.data["latency_counts"], np.int64)
@@ -166,7 +166,7 @@ class MemoryResult(Tabled):
         return np.asarray([channel["bank_activates"] for channel in self.data["channels"]], np.int64)
 
     def table(self) -> Table:
-        """Per channel.
+        """Tabulates the statistics by channel.
 
         Returns:
             Rows with channel, cycles, reads, writes, hits, misses, conflicts, mean and maximum latency (cycles).
@@ -179,7 +179,7 @@ class MemoryResult(Tabled):
         return Table(rows)
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Name, cycles, bandwidth, row hits and read latency."""
         return (
             f"<{self.part.name}: {self.cycles:,} cycles, {self.bandwidth / 1e9:.2f} GB/s ({self.utilisation:.0%}), "
             f"{self.hits:,} hits, {self.misses:,} misses, {self.conflicts:,} conflicts, "
@@ -191,7 +191,7 @@ TraceLike = Trace | str | os.PathLike[str] | Sequence[int] | np.ndarray
 
 
 def _trace(trace: TraceLike, requests: int, burst: int, span: int) -> tuple[Trace, bool]:
-    """The trace, and whether a generator made it."""
+    """Returns the trace, and whether a generator produced it."""
     if isinstance(trace, Trace):
         return trace, False
     if isinstance(trace, (str, os.PathLike)):
@@ -226,24 +226,24 @@ def run(
         part: shipped part, file, dict or Part.
         trace: generator's name (`Trace.generate`), trace file, Trace, or byte addresses of reads.
         requests: number of requests of a generated trace.
-        span: of a generator, bytes.
-        inject_every: request i of a channel is offered at cycle i times this at the earliest.
-        channels: number of channels, over which addresses are spread.
+        span: bytes of the address range of a generated trace.
+        inject_every: cycles between requests: request i of a channel arrives at cycle i * inject_every or later.
+        channels: number of channels; addresses interleave over them.
         interleave_bytes: consecutive bytes on one channel.
-        channel_hash: rotates the order of channels from round to round of the interleaving, so that strides spread:
+        channel_hash: permutes the channels in each round of the interleaving, so that strides use all channels:
             "none", "skew" (the same as True) or "ipoly".
         mapping: fields from the most to the least significant bit, such as "row bank bank_group pseudo_channel column
-            offset"; empty: the part's.
-        hashes: changes of fields by the row: {"field": "bank", "kind": "xor" or "ipoly"}; field "all": every
-            level of banks together.
+            offset"; empty: the mapping of the part.
+        hashes: hash address fields with the row: {"field": "bank", "kind": "xor" or "ipoly"}; field "all": all
+            bank levels together.
         controller: settings of the controller to replace (`Part.replace`).
-        wrap: whether addresses beyond the capacity wrap; by default those of generators do.
+        wrap: whether addresses beyond the capacity wrap; by default only for generated traces.
         cache: a slice of a shared cache before each channel: sets, ways, line, sector (bytes), hit_cycles, ports
-            (requests per cycle), mshrs (sectors being fetched), mshr_targets (requests that wait for one), write
+            (requests per cycle), mshrs (sectors in flight), mshr_targets (requests that wait per sector), write
             ("back" or "through"), write_allocate. Least recently used lines are evicted first. Defaults are in
              `cpp/tilesim/engine/cache/tags.hpp`.
         tensors: name to (address, bytes); hits and misses of the cache are counted for each.
-        resident: tensors that the cache keeps: if any is named, all others bypass it.
+        resident: tensors that use the cache; if any is named, all others bypass it.
 
     Returns:
         Cycles, row hits, latencies, bandwidth.

@@ -1,4 +1,4 @@
-"""Requests to DRAM: generated, from a file, or as arrays."""
+"""DRAM traces from a generator, a file or arrays."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Trace"]
 
 @checked_class()
 class Trace:
-    """Requests of one burst each, in order."""
+    """A sequence of DRAM requests of one burst each."""
 
     def __init__(self, addresses: ArrayLike, writes: ArrayLike | None = None, cycles: ArrayLike | None = None) -> None:
-        """Holds a trace."""
+        """Builds a trace from byte addresses [n], write flags [n] and arrival cycles [n]."""
         self.addresses = _integers(addresses, "addresses", np.uint64)
         n = self.addresses.size
         self.writes = np.zeros(n, np.uint8) if writes is None else _flags(writes)
@@ -35,15 +35,15 @@ class Trace:
 
     @classmethod
     def generate(cls, name: str, requests: int = 20000, burst_bytes: int = 32, span: int = 1 << 28) -> Trace:
-        """A stream by its name.
+        """Generates a trace by pattern name.
 
         Args:
             name: sequential_read, sequential_write, copy_blocks_64KiB, tile_256B_pitch_4096B, stride_4KiB,
-                two_streams_far, two_streams_1MiB, random_read, random_write, mixed_rand, mixed_small, mixed_seq, with
-                any size in place of these.
+                two_streams_far, two_streams_1MiB, random_read, random_write, mixed_rand, mixed_small, mixed_seq; the
+                sizes in these names may be any others.
             requests: number of requests.
-            burst_bytes: bytes of each.
-            span: bytes of the range that random streams and strides stay in.
+            burst_bytes: bytes of each request.
+            span: bytes of the address range of random and strided patterns.
 
         Returns:
             The trace.
@@ -56,7 +56,7 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Trace:
-        """A trace file: lines "R address [cycle]" or "W address [cycle]".
+        """Reads a trace file with lines "R address [cycle]" or "W address [cycle]".
 
         Args:
             path: text file; addresses decimal or with 0x, # starts a comment.

@@ -1,4 +1,4 @@
-"""Networks with their published shapes and parameter counts, and random weights.
+"""Models with published shapes and parameter counts, and random weights.
 
 Weights have the names of the usual PyTorch implementation (torchvision, Hugging Face), so that a trained state loads by
 name. Weights are created when something reads them; timing does not read them.

@@ -15,7 +15,7 @@ from ._layers import Weight, create, declare
 
 @dataclass(frozen=True)
 class ModelRun:
-    """One run of a model: the tokens that it reads, and the length of its caches."""
+    """The tokens that a model reads in one run, and the length of its caches."""
 
     batch: int
     context: int
@@ -23,7 +23,7 @@ class ModelRun:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens per sequence that pass the layers."""
+        """Number of tokens per sequence that the layers process."""
         return 1 if self.decode else self.context
 
     def cached(self, window: int = 0) -> int:
@@ -61,7 +61,7 @@ def _frequencies(width: int, base: float, yarn: Yarn | None) -> np.ndarray:
         return plain
 
     def turns(count: float) -> float:
-        """The dimension that completes this many turns over the original context."""
+        """Returns the dimension that rotates by this many turns over the original context."""
         return width * math.log(yarn.original / (count * 2 * math.pi)) / (2 * math.log(base))
 
     low, high = max(math.floor(turns(yarn.fast)), 0), min(math.ceil(turns(yarn.slow)), width - 1)

@@ -1,4 +1,4 @@
-"""Parts that several networks share: named weights, a layer as one function of the graph, heads, time steps."""
+"""Parts that several models share: named weights, a layer as a function of the graph, heads, time steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks by name."""
+"""Builds models by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["build", "names", "table"]
 
 @checked()
 def names() -> list[str]:
-    """The networks that `build` knows.
+    """Lists the models that `build` accepts.
 
     Returns:
         Their names.
@@ -27,7 +27,7 @@ def names() -> list[str]:
 
 @checked()
 def table() -> Table:
-    """The networks that `build` knows, with their sizes and default arguments.
+    """Tabulates the models that `build` accepts, with sizes and default arguments.
 
     Returns:
         Rows with name, kind, parameters, dtype (of most weights), batch, context (tokens; None for networks without),
@@ -45,13 +45,13 @@ def build(
     context: int | None = None,
     phase: str | None = None,
 ) -> Graph:
-    """A network by name.
+    """Builds a model by name.
 
     Args:
         name: one of `names()`.
         batch: number of images or sequences.
         sequence: length in tokens, for networks that read text; the network's default otherwise.
-        dtype: of weights and activations; by default that of the published weights.
+        dtype: data type of weights and activations; by default the data type of the published weights.
         context: alias of sequence; in phase decode, the tokens that the last one attends to.
         phase: "prefill" or "decode", for networks that write text.
 

@@ -54,7 +54,7 @@ class DeepseekConfig:
 
     @property
     def scale(self) -> float:
-        """Of scores; stretched positions sharpen them by (0.1 · ln factor + 1)² (published mscale_all_dim = 1)."""
+        """Scale of scores, times (0.1 · ln factor + 1)² for stretched positions (published mscale_all_dim = 1)."""
         plain = (self.plain + self.rotary) ** -0.5
         return plain if self.yarn is None else plain * (0.1 * math.log(self.yarn.factor) + 1) ** 2
 

@@ -95,7 +95,7 @@ def _scored(b: GraphBuilder, logits: Tensor, bias: Tensor | None, e: Experts) ->
 
 
 def _route(b: GraphBuilder, x: Tensor, w: Mapping[str, Tensor], name: str, e: Experts) -> tuple[Tensor, Tensor]:
-    """Selects experts: their weights and numbers for each token, both [T, chosen]."""
+    """Selects experts; returns their weights and indices for each token, both [T, chosen]."""
     router = f"{name}.{e.router}"
     logits = b.project(x, w[f"{router}.weight"], name=router).convert("f32")
     scores, choice = _scored(b, logits, w.get(f"{router}.e_score_correction_bias"), e)

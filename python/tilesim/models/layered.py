@@ -1,4 +1,4 @@
-"""Transformers as equal layers, described by extents instead of a graph, for plans over many devices."""
+"""Transformers of equal layers, described by extents instead of a graph, for plans over many devices."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Layered(Saved):
         return forward * (3 if self.phase == "train" else 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, schema `tilesim.workload`.
+        """Converts the fields to the schema `tilesim.workload`.
 
         Returns:
             A dict for JSON.
@@ -174,7 +174,7 @@ class Layered(Saved):
         """Reads a workload from a file.
 
         Args:
-            path: of the JSON file.
+            path: path of the JSON file.
 
         Returns:
             The workload.

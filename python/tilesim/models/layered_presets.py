@@ -43,7 +43,7 @@ _CONTEXT = 2048  # default number of tokens of a prompt or cache, as for the net
 
 
 def layered_names() -> list[str]:
-    """Names of the layered workloads."""
+    """Returns the names of the layered workloads."""
     return list(_PRESETS)
 
 
@@ -55,14 +55,14 @@ def layered(
     phase: str | None = None,
     dtype: str | None = None,
 ) -> Layered:
-    """A layered workload by name or from a file, for plans over many devices (`ts.cluster.step`).
+    """Loads a layered workload by name or from a file, for plans over many devices (`ts.cluster.step`).
 
     Args:
         source: "gpt3-175b", "llama-3-70b", ... (`layered_names`), or the path of a JSON file.
         batch: sequences per step over all devices; by default the published batch, or 1 without training.
         context: tokens per sequence (decode: in the cache); by default the published length, or 2,048 without training.
         phase: "train", "prefill" or "decode"; by default that of the file, or "train".
-        dtype: of weights and activations; by default the published one.
+        dtype: data type of weights and activations; by default the published one.
 
     Returns:
         The workload; its `source` cites batch and sequence length, and is empty where you set them.

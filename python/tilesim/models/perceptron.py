@@ -18,7 +18,7 @@ def mlp(batch: int = 1, sizes: Sequence[int] = (784, 512, 256, 10), dtype: str =
     Args:
         batch: number of rows.
         sizes: extents of the input, the hidden layers and the output in elements.
-        dtype: of weights and activations.
+        dtype: data type of weights and activations.
 
     Returns:
         Graph with input x [batch, sizes[0]] and output y [batch, sizes[-1]].

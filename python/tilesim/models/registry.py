@@ -15,7 +15,7 @@ __all__ = ["NETWORKS", "Network", "row_of"]
 
 
 class Network(NamedTuple):
-    """A function of this package (module and name), a kind for the table, and other names."""
+    """A model: the module and name of its function, its kind in the table, and aliases."""
 
     function: str
     kind: str
@@ -67,7 +67,7 @@ NETWORKS: dict[str, Network] = {
 
 @cache
 def row_of(name: str) -> dict[str, Any]:
-    """The row of a network in the table, computed once per process."""
+    """Returns the row of a model in the table; caches it."""
     network = NETWORKS[name]
     settings = network.settings
     graph = network.make(batch=1)

@@ -1,1 +1,1 @@
-"""Tile programs: for one machine, for several devices, for jobs."""
+"""Tile programs, their memory plans, data, host parts and jobs."""

@@ -1,4 +1,4 @@
-"""Finds the roles of the tensors that timing reads (rows of groups, indices of a table), and their values."""
+"""Finds the tensors whose values affect timing, their roles (rows per group, table indices), and their values."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def _qualified(function: str, name: str) -> str:
 
 
 class Values:
-    """Values by name: given, of a graph's entry computed by the reference kernels, of steps by running them.
+    """Values by name: given values, values that reference kernels compute, and results of a program's steps.
 
     Attributes:
         given: arrays by name.
-        labels: sources of given ones other than the caller.
-        types: rows of the graph's values by name.
+        labels: sources of given arrays that the caller did not pass.
+        types: dtype and shape of the graph's values by name.
     """
 
     def __init__(self, graph: _core.Graph | None, program: _core.Program | None, given: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Values:
         self.given[name], self.labels[name] = array.astype(dtype), how
 
     def step(self, name: str) -> Any:
-        """The step that computes a tensor of the program which is not a value of the graph."""
+        """Returns the step that computes a tensor of the program which the graph lacks."""
         if name not in self._steps:
             known = self.program is None or name in self.types
             found = None if known or self.program is None else self.program.step_that_stores(name)
@@ -69,13 +69,13 @@ class Values:
         return {_qualified(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
 
     def inputs(self, name: str) -> list[Any]:
-        """The rows of a step's integer operands."""
+        """Returns the rows of a step's integer operands."""
         step = self.step(name)
         rows = step[0].tensors() if step is not None else []
         return [row for row in rows if row["role"] == "input" and row["dtype"].startswith(("i", "u"))]
 
     def _needed(self, name: str) -> tuple[dict[str, Any], set[str]]:
-        """The operations that compute a value, by name, and the inputs on which they depend."""
+        """Returns the operations that compute a value, by name, and the inputs on which these depend."""
         operations, leaves, todo = {}, set(), [name]
         while todo:
             value = todo.pop()
@@ -91,7 +91,7 @@ class Values:
         return f"{name} ({self.labels[name]})" if name in self.labels else name
 
     def value(self, name: str) -> tuple[Any, str]:
-        """A value, computed if necessary, and its source."""
+        """Returns a value, computed if necessary, and its source."""
         if name in self.given:
             return self.given[name], self.labels.get(name, "given")
         if name not in self.types:
@@ -110,7 +110,7 @@ class Values:
         return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
 
     def _computed(self, name: str) -> tuple[Any, str]:
-        """Computes a tensor of the program by its step; an alias comes from the tensor whose bytes it shares."""
+        """Computes a tensor of the program by its step; for an alias, computes the tensor whose bytes it shares."""
         row = self.tensors.get(name)
         if row is not None and row["alias_of"]:
             found, how = self.value(row["alias_of"])
@@ -134,7 +134,7 @@ class Values:
 
 
 def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = False) -> dict[str, Any]:
-    """The lengths and page tables of a graph's attentions, as far as the given values determine them."""
+    """Returns the lengths and page tables of a graph's attentions that the given values determine."""
     wanted = _core.usual_attention_data(graph)
     if not wanted:
         return {}
@@ -145,7 +145,7 @@ def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = F
 
 
 class Roles:
-    """The meaning of tensors that timing reads, by the operations that read them."""
+    """Roles of the tensors whose values affect timing, derived from the operations that read these."""
 
     def __init__(self, program: Any, values: Values) -> None:
         """Finds the roles of a compiled program."""
@@ -180,7 +180,7 @@ class Roles:
         return None
 
     def _is(self, row: Any, tensor: str, function: str, alone: bool) -> bool:
-        """Whether an operand is the tensor, or the only operand with as many elements."""
+        """Whether an operand is the tensor, or (if `alone`) has as many elements."""
         if _qualified(function, row["name"]) == tensor or row["name"] == tensor:
             return True
         own = self._values.tensors.get(tensor)
@@ -213,7 +213,7 @@ class Roles:
         return None
 
     def _chosen(self, name: str, rows: int, groups: int, function: str) -> int:
-        """Number of groups that a router chooses per row; 0 without a router."""
+        """Returns the number of groups that a router chooses per row; 0 without a router."""
         assert self._graph is not None
         makers = {row["name"]: op for op in self._graph.operations(function) for row in op["results"]}
         seen, todo = set(), [name]
@@ -230,7 +230,7 @@ class Roles:
         return 0
 
     def by_word(self, word: str) -> dict[str, Role]:
-        """The tensors with a role, by its name."""
+        """Returns the tensors with the role that `word` names."""
         found = {behind: role for behind, role in self._known.values() if type(role) is DISTRIBUTIONS[word]}
         if not found:
             raise user_error(
@@ -246,7 +246,7 @@ class Roles:
         return list(dict.fromkeys(behind for behind, _ in self._known.values()))
 
     def of(self, name: str) -> Role:
-        """The role of a tensor in the first operation whose timing reads it, through integer operations."""
+        """Returns a tensor's role in the first operation whose timing depends on it, through integer operations."""
         direct = self._known.get(name)
         if direct is not None and direct[0] == name:
             return direct[1]
@@ -289,7 +289,7 @@ class Roles:
         return found
 
     def counts(self) -> dict[str, GroupRows]:
-        """The tensors with rows per group: those of the graph, and those that timing reads in their place."""
+        """Returns the tensors with rows per group: those of the graph, and those of the program derived from them."""
         found = {behind: role for behind, role in self._known.values() if isinstance(role, GroupRows)}
         made = {name: role for name, (_, role) in self._known.items() if name.endswith(".counts")}
         return found | {name: role for name, role in made.items() if isinstance(role, GroupRows)}

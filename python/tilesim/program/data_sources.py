@@ -1,4 +1,4 @@
-"""Sources of the values that timing reads: given, drawn, computed, or typical."""
+"""Collects the values on which timing depends: given, drawn, computed, or typical."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["Data", "PartData", "ValueTrace", "data_of_parts", "opened", "tensors
 
 
 class ValueTrace(dict[str, Any]):
-    """Arrays by name, from a file that has all values that timing reads."""
+    """Arrays by name, from a file with all values on which timing depends."""
 
     file = ""
 
 
 def opened(tensors: Any) -> dict[str, Any]:
-    """Reads the caller's `tensors`."""
+    """Converts the argument `tensors` to a dict."""
     if isinstance(tensors, Mapping):
         return tensors if isinstance(tensors, ValueTrace) else dict(tensors)
     if not isinstance(tensors, (str, os.PathLike)):
@@ -64,7 +64,7 @@ class Data:
     further: dict[str, float] = field(default_factory=dict)
 
     def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
-        """Bytes that a bound without data does not count: matrices of all experts but one."""
+        """Returns the bytes that a bound without data omits: matrices of all experts but one."""
         runs: dict[str, int] = {}
         for row in operations:
             for name in row["operation"] if isinstance(row["operation"], (list, tuple)) else [row["operation"]]:
@@ -182,7 +182,7 @@ def tensors_that_timing_reads(program: Program, tensors: Mapping[str, Any], seed
 
 
 def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]]:
-    """Cycles of tiles on sparse cores, if given arrays have zeros in addition to the weights'."""
+    """Returns cycles of tiles on sparse cores if given arrays have zeros in addition to those of weights."""
     if program.graph is None or program.machine is None:
         return {}
     planned = [op for op in values.operations if "sparse_plan" in op["attributes"]]
@@ -211,7 +211,7 @@ def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]
 
 
 def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
-    """Computes values that timing reads from known values."""
+    """Computes the values `wanted` from known values."""
     for name in wanted:
         found, how = values.value(name)
         if found is None:
@@ -244,7 +244,7 @@ class PartData:
         self._values = Values(program.graph.core, None, arrays)
 
     def of_part(self, part: Turn) -> dict[str, Any]:
-        """The values of a part, by its names."""
+        """Returns the values of a part by the part's names."""
         assert part.program is not None
         names = _names_of(part) | set(DISTRIBUTIONS)
         own = {name: value for name, value in self.given.items() if name in names}
@@ -259,7 +259,7 @@ class PartData:
         return own
 
     def sources(self, sources: Mapping[str, str]) -> dict[str, str]:
-        """Names the sources of one part as in the complete program."""
+        """Returns the sources of a part with the names of the complete program."""
         told = {}
         for name, how in sources.items():
             if name in self.computed and how.startswith("given"):

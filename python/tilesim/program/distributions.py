@@ -1,4 +1,4 @@
-"""Draws integer values that timing reads from a named distribution with a seed."""
+"""Draws integer values, on which timing depends, from a named distribution with a seed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GroupRows:
     Attributes:
         rows: total of all groups.
         groups: number of groups.
-        chosen: different groups of each row of a router's input; 0: each row has one independent group.
+        chosen: number of different groups per row of a router's input; 0: each row has one independent group.
     """
 
     rows: int
@@ -37,8 +37,8 @@ class Indices:
     """Rows of a table.
 
     Attributes:
-        shape: of the indices.
-        limits: rows of the table; for vectors of indices one for each component.
+        shape: shape of the indices.
+        limits: number of table rows; for index vectors, one limit per component.
         vector: axis of the vectors' components; None: scalar indices.
     """
 
@@ -56,8 +56,8 @@ class Distribution:
     """A named distribution: `uniform`, `balanced`, `zipf:s`.
 
     Attributes:
-        name: of those, without its parameter.
-        exponent: s; the number `i`, from 0 on, is taken in proportion to 1 / (i + 1)^s.
+        name: name without parameter.
+        exponent: s; index `i`, from 0 on, has a probability proportional to 1 / (i + 1)^s.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Distribution:
 
     @staticmethod
     def of(text: str, place: str) -> Distribution:
-        """Reads the name of a distribution."""
+        """Parses the name of a distribution."""
         name, colon, parameter = text.strip().partition(":")
         allowed = ", ".join(NAMES)
         if name not in ("uniform", "balanced", "zipf"):
@@ -107,7 +107,7 @@ class Distribution:
         shares = self._shares(role.groups)
         if role.chosen == 0:
             return random.multinomial(role.rows, shares).astype(np.int64)
-        # The first `chosen` of exponential clocks with these rates ring: this draws without replacement.
+        # The first `chosen` of exponential clocks with these rates are a draw without replacement.
         counts = np.zeros(role.groups, np.int64)
         left, block = role.rows // role.chosen, max(1, (1 << 22) // role.groups)
         while left > 0:

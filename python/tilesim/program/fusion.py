@@ -1,4 +1,4 @@
-"""Lists which operations each fusion rule joins into a kernel, and which groups it rejects."""
+"""Lists the groups of operations that fusion rules accept or reject."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class FusionRules(list[str], Tabled):
         """Describes each rule.
 
         Returns:
-            Rows with rule, matches (its operations), legal (conditions), saves (against separate operations) and
-            rounding (effect on results).
+            Rows with rule, matches (operations), legal (conditions), saves (relative to separate operations) and
+            rounding (effect on numeric results).
         """
         return Table([row for row in _core.fusion_rules() if row["rule"] in self])
 
@@ -39,7 +39,7 @@ def fusion_rules() -> FusionRules:
     """Lists the rules that fuse operations into one kernel.
 
     Returns:
-        Their names in order of trial; `.table()` gives operations, conditions, savings and rounding of each.
+        The names in the order in which rules are tried; `.table()` describes each rule.
     """
     return FusionRules(_rule_names())
 
@@ -83,15 +83,15 @@ class Fusion:
 
     @property
     def known(self) -> bool:
-        """Whether the table is known; it is not for a manual tile program or one from .json."""
+        """Whether the table is known; false for a manual tile program or one from .json."""
         return self._rows is not None
 
     def table(self) -> Table:
         """Lists all candidate groups.
 
-        Bytes are those of whole tensors without padding, each read or written once per kernel; cycles those of the
-        longest of memory at its peak, arrays and vector units, and a launch per kernel: of the separate operations,
-        less those of the group. A rejected group shows the saving of one more operation.
+        Bytes count full tensors without padding, each read or written once per kernel; cycles are those of the
+        longest of memory at its peak, arrays and vector units, plus a launch per kernel: of the separate operations,
+        minus those of the group. A rejected group shows the saving by one more operation.
         """
         if self._rows is None:
             raise user_error(

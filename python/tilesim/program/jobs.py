@@ -1,4 +1,4 @@
-"""Several programs at once on one chip."""
+"""Simulates several concurrent programs on one chip."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Job:
 
     Attributes:
         program: a compiled program.
-        cores: numbers of the machine's cores, one for each core of the program; by default the first ones, of the
-            program's type of cores if it has one.
-        arrival: cycles of core.clock before which it does not start, or a time as "1 ms" (rounded up to a cycle).
-        priority: among jobs that wait for the same cores the smaller goes first, after earlier arrival.
-        tensors: integer tensors that timing depends on, by name.
+        cores: indices of the machine's cores, one per core of the program; by default the first cores, of the
+            program's core type if it has one.
+        arrival: earliest start in cycles of core.clock, or as a time such as "1 ms" (rounded up to a cycle).
+        priority: among jobs that wait for the same cores, earlier arrivals start first, then smaller priorities.
+        tensors: integer tensors on which timing depends, by name.
     """
 
     program: Program
@@ -46,7 +46,7 @@ class Job:
 
 
 def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = None) -> list[int]:
-    """The cores of a program on the machine; an empty list means the first ones."""
+    """Returns the cores of a program on the machine; an empty list means the first cores."""
     if cores is not None:
         return [int(core) for core in cores]
     if not program.sort:
@@ -62,7 +62,7 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
 
 
 def arrival_of(job: Job, machine: Machine) -> int:
-    """The earliest start of a job in cycles."""
+    """Returns the earliest start of a job in cycles."""
     if not isinstance(job.arrival, str):
         return integer("arrival", job.arrival, least=0)
     text = job.arrival.strip()
@@ -82,7 +82,7 @@ def _called(jobs: Sequence[Job]) -> str:
 
 
 def _tell(data: dict[str, Any], allowed: Sequence[Data]) -> None:
-    """Adds the sources of each job's values, by number if there are several jobs."""
+    """Adds the sources of each job's values, by job index if there are several jobs."""
     sources: dict[str, str] = {}
     for i, own in enumerate(allowed):
         start = f"job {i}: " if len(allowed) > 1 else ""

@@ -1,4 +1,4 @@
-"""Addresses and lifetimes of a program's tensors in the machine's memory and scratchpads."""
+"""Plans addresses and lifetimes of a program's tensors in the machine's memory and scratchpads."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["MemoryPlan"]
 
 
 class MemoryPlan(Tabled):
-    """Addresses of a program's tensors: those with disjoint lifetimes share bytes.
+    """Addresses of a program's tensors; tensors with disjoint lifetimes share bytes.
 
-    Kernels are numbered as they run: those of a function anew in every call, those of a loop once, for all its trips.
+    Kernels are numbered in execution order; each call of a function has new numbers, a loop has one set for all trips.
     """
 
     def __init__(self, found: tuple[Any, ...]) -> None:
         """Stores the core's plan."""
         #: number of kernels
         self.kernels, peak, live = int(found[0]), int(found[1]), int(found[2])
-        #: level -> bytes: of memory, from the lowest address to the highest one; of a core's scratchpad, tiles and
+        #: level -> peak bytes: "memory": from the lowest to the highest address; "scratchpad": of one core, tiles and
         #: tensors at one time
         self.peak_bytes: dict[str, int] = {"memory": peak, "scratchpad": int(found[5])}
         #: level -> bytes of the largest set of simultaneously live tensors
         self.live_bytes: dict[str, int] = {"memory": live, "scratchpad": int(found[6])}
-        #: whether tensors share bytes; they do not in programs with too many kernels to check
+        #: whether tensors share bytes; false for programs with too many kernels to check
         self.shared = bool(found[3])
         one_core = int(found[7]) == 1
         self._rows = [
@@ -43,12 +43,12 @@ class MemoryPlan(Tabled):
         ]
 
     def table(self) -> Table:
-        """Lists the tensors' places.
+        """Tabulates the tensors with their addresses.
 
         Returns:
-            Rows with tensor, level ("memory", or "scratchpad" for values resident between kernels), core (None:
-            memory, or each core at the same address), address and bytes (of a scratchpad: the most that one core
-            holds), first and last (numbers of the kernels during which the bytes are taken, both included), alias_of
+            Rows with tensor, level ("memory", or "scratchpad" for values resident between kernels), core (None for
+            memory, or if all cores use the same address), address and bytes (in scratchpads: the most that one core
+            stores), first and last (kernels that delimit the lifetime, both included), alias_of
             (the tensor whose bytes it shares, or empty). Each call of a function has a separate row.
         """
         return Table(self._rows)

@@ -71,7 +71,7 @@ class MixedProgram(Program):
 
     @property
     def fusion(self) -> Fusion:  # type: ignore[override]
-        """Fusion in all parts of the machine."""
+        """The fusion groups of all parts on the machine."""
         parts = [part.program.fusion for part in self.turns if part.program]
         if not all(part.known for part in parts):
             return Fusion(None)
@@ -94,7 +94,7 @@ class MixedProgram(Program):
 
     @property
     def footprint(self) -> list[tuple[int, str]]:
-        """Bytes and name of every tensor in the machine's memory, largest first; shared ones count once."""
+        """Bytes and name of every tensor in the machine's memory, largest first; parts share equal names."""
         found: dict[str, int] = {}
         for part in self.turns:
             for size, name in part.program.footprint if part.program else []:
@@ -103,17 +103,17 @@ class MixedProgram(Program):
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of all tensors; they never share bytes, because parts of the host run in between."""
+        """Bytes of all tensors, which share no bytes because parts on the host run in between."""
         return sum(size for size, _ in self.footprint)
 
     @property
     def transfers(self) -> Table:
-        """Transfers in order: value, to, bytes."""
+        """The transfers in order, with columns value, to and bytes."""
         return Table(placement.rows(t for part in self.turns for t in (*part.before, *part.after)))
 
     @property
     def placement(self) -> Table:
-        """Place of each operation with the reason, and its picoseconds in closed form on either side, or None."""
+        """The place and reason of each operation, and its closed-form picoseconds on either side, or None."""
         rows = []
         for item in self._plan.items:
             there = item.name in self._plan.there
@@ -132,7 +132,7 @@ class MixedProgram(Program):
         return Table(rows)
 
     def host_picoseconds(self, name: str) -> int:
-        """Time of one operation on the host, in closed form."""
+        """Returns the closed-form picoseconds of an operation on the host."""
         return next(item.host or 0 for item in self._plan.items if item.name == name)
 
     @property
@@ -165,21 +165,21 @@ class MixedProgram(Program):
         graph.core.save_compiled(path, json.dumps(header))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the form of files."""
+        """Pickles the program in the form of files."""
         loops = (self.trips, self.trips_counted, self._open)
         return _unpickled, (self._contents()["mixed"], self.graph, self.machine, self.options, loops)
 
     def tensors(self) -> Table:
-        """The tensors of all tile programs, each once."""
+        """Returns the tensors of all tile programs without duplicates."""
         rows = {row["name"]: row for part in self.turns if part.program for row in part.program.core.tensors()}
         return Table(list(rows.values()))
 
     def weights(self) -> dict[str, Any]:
-        """Elements of the weights of all tile programs."""
+        """Returns the elements of the weights of all tile programs by name."""
         return {name: a for part in self.turns if part.program for name, a in part.program.weights().items()}
 
     def forget_weights(self) -> None:
-        """Lets the next execution read changed weights of the graph."""
+        """Clears cached weights, so that the next execution reads changed weights of the graph."""
         for part in self.turns:
             if part.program:
                 part.program.forget_weights()
@@ -192,7 +192,7 @@ class MixedProgram(Program):
 
 @dataclass
 class CorePlacement:
-    """The input of a placement, and the placement found."""
+    """The operations, values and link of a placement, and its result."""
 
     items: list[Item]
     sizes: dict[str, int]
@@ -269,7 +269,7 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
 
 
 def _check_names(turns: list[Turn], plan: CorePlacement, graph: Graph, place: str) -> None:
-    """Checks that each part reads only inputs of the whole, weights, and results of earlier parts."""
+    """Checks that each part reads only inputs of the program, weights, and results of earlier parts."""
     items = {item.name for item in plan.items}
     known = {row["name"] for row in graph.inputs} | set(graph.weights())
 

@@ -26,13 +26,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Link:
-    """The link between machine and host: bytes per second each way, latency of a transfer in picoseconds."""
+    """The link between machine and host: bytes per second and direction, latency of a transfer in picoseconds."""
 
     bytes_per_second: int
     latency: int
 
     def picoseconds(self, size: int) -> int:
-        """Picoseconds of one transfer."""
+        """Returns the picoseconds of one transfer."""
         return int(_core.link_picoseconds(self.bytes_per_second, self.latency, size))
 
 
@@ -66,9 +66,9 @@ def _sides(
 def transfers(
     items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], host: Iterable[str]
 ) -> list[Transfer]:
-    """Transfers over the link when some operations run on the host.
+    """Returns the transfers over the link if the operations `host` run on the host.
 
-    Inputs and outputs of the whole lie in the machine's memory. A value crosses once for all its readers.
+    Inputs and outputs of the program are in the machine's memory. A value crosses the link once for all readers.
     """
     there, names = set(host), list(sizes)
     crossing = _sides(items, sizes, outputs).crossings([item.name in there for item in items])
@@ -78,7 +78,7 @@ def transfers(
 def cost(
     items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link, host: Iterable[str]
 ) -> int | None:
-    """Picoseconds of a placement: operations one after another, and transfers."""
+    """Returns the picoseconds of a placement, sequential operations plus transfers; None if it is impossible."""
     there = set(host)
     total = 0
     for item in items:

@@ -23,7 +23,7 @@ from .memory_plan import MemoryPlan
 __all__ = ["Program"]
 
 COMPILED = "tilesim.compiled"
-VERSIONS = (1, 2)  # version 2 has parts for the host, or loops with given trips
+VERSIONS = (1, 2)  # version 2 has parts on the host, or loops with given trip counts
 
 
 #: Key of a program's file -> reader of a program type that a later module defines; arguments: the key's content, the
@@ -67,9 +67,9 @@ class Program:
         """Records the given trips of the loops of the program's graph.
 
         Args:
-            graph: the graph before.
-            trips: by loop.
-            options: of `compile`.
+            graph: the graph with open loops.
+            trips: trip counts by loop.
+            options: options of `compile`.
         """
         self._open, self.trips, self.options = graph, trips, options
 
@@ -80,7 +80,7 @@ class Program:
 
     @property
     def loops_said(self) -> list[str]:
-        """Notes about trips of data-dependent loops, with their source."""
+        """Returns notes on the trip counts of data-dependent loops, with their source."""
         return trip_notes(self.trips, "as counted on inputs" if self.trips_counted else "as said")
 
     @classmethod
@@ -90,10 +90,10 @@ class Program:
         Args:
             path: a JSON file, schema "tilesim.program", or a .tsim file that `save` wrote (with graph, weights and
                 machine: it can be executed, verified and simulated without the front end).
-            machine: target of the simulation; by default the file's, or the preset named in a JSON file.
+            machine: target of the simulation; by default the machine in the file, or the preset named in a JSON file.
 
         Returns:
-            The program, checked.
+            The checked program.
 
         Raises:
             UserError: with line and path, for a damaged file, or one of a newer version.
@@ -108,7 +108,7 @@ class Program:
 
     @classmethod
     def _of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
-        """Reads the program of a .tsim file that is open already."""
+        """Reads the program of an open .tsim file."""
         if not file.compiled:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
         header = parse_json(file.rest(), path)
@@ -154,8 +154,8 @@ class Program:
 
         Args:
             path: .json for only the tile program; .tsim for the program with its graph, weights (random ones as their
-                recipe; folded, transposed and padded ones are made again from the graph's) and machine; where its host
-                runs a part, with all parts and transfers.
+                recipe; folded, transposed and padded ones are recomputed from the graph's) and machine; if the host
+                runs a part, it has all parts and transfers.
 
         Raises:
             UserError: for another ending; for .tsim from a program without its graph, .json from one with parts for the
@@ -193,7 +193,7 @@ class Program:
             raise user_error(what, place=path, value=f"a machine with an instruction for {value}", allowed=allowed)
 
     def _contents(self) -> dict[str, Any]:
-        """Content of a file besides graph, machine and program."""
+        """Returns the content of a file besides graph, machine and program."""
         found: dict[str, Any] = {"fusion": self.fusion.table().rows} if self.fusion.known else {}
         fuse = rules_text(self.options.get("fuse", "all"))
         return found if fuse == "all" else {**found, "fuse": fuse}
@@ -208,7 +208,7 @@ class Program:
 
     @property
     def placement(self) -> Table:
-        """Place of each operation; empty if all run on the machine."""
+        """The place of each operation; empty if all run on the machine."""
         return Table([])
 
     @property
@@ -217,20 +217,20 @@ class Program:
         return Table([])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies the JSON form, with graph and machine."""
+        """Pickles the JSON form with graph and machine."""
         loops = (self.trips, self.trips_counted, self._open)
         rows = self.fusion.table().rows if self.fusion.known else None
         return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort, loops, rows)
 
     @property
     def operations(self) -> int:
-        """Number of executed tile operations, as a count (loops of unknown length once)."""
+        """Number of executed tile operations; a loop of unknown trip count counts once."""
         self._count()
         return self._operations
 
     @property
     def footprint(self) -> list[tuple[int, str]]:
-        """Bytes (with the padding of layouts) and name of every tensor that is not an alias, largest first."""
+        """Bytes (including layout padding) and name of every tensor except aliases, largest first."""
         if self._footprint is None:
             self._footprint = self.core.footprint()
         return self._footprint
@@ -268,11 +268,11 @@ class Program:
         if self._operations < 0:
             count, self._sends, self._kernels = self.core.contents()
             self._reads = bool(self.core.data_reads())
-            self._operations = count  # set last, because other threads read it to see that the counts are known
+            self._operations = count  # set last, because other threads take it as sign that all counts are known
 
     @property
     def kernels(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Function (empty: the program's own body), name and operations of every kernel, in the order of the text."""
+        """Function ("" for the main body), name and operations of every kernel, in program order."""
         self._count()
         return self._kernels
 
@@ -282,10 +282,10 @@ class Program:
         return list(self.core.notes)
 
     def weight(self, name: str) -> Any:
-        """Elements of a weight of the program (folded constants included).
+        """Returns the elements of a weight of the program, including folded constants.
 
         Args:
-            name: as in the program's tensors.
+            name: name among the program's tensors.
 
         Returns:
             A numpy array.
@@ -303,7 +303,7 @@ class Program:
         return self.machine.only(self.sort) if self.machine is not None and self.sort else self.machine
 
     def _shared_by(self) -> int:
-        """Number of cores for which it was compiled; a manual program may name more than the machine has."""
+        """Number of cores for which the program was compiled, at most those of the machine."""
         most = int(self.target.get("core.count")) if self.target is not None else 1
         return min(self.cores, most)
 
@@ -331,7 +331,7 @@ class Program:
         return self._prepared
 
     def weights(self) -> dict[str, Any]:
-        """Elements of all weights of the program, read once.
+        """Returns the elements of all weights of the program, and caches them.
 
         Returns:
             Numpy arrays by the names of the program's tensors.
@@ -342,11 +342,11 @@ class Program:
         return self._weights
 
     def forget_weights(self) -> None:
-        """Lets the next execution read the graph's weights again, because they have changed."""
+        """Clears cached weights, so that the next execution reads changed weights of the graph."""
         self._prepared, self._weights = None, None
 
     def tensors(self) -> Table:
-        """The tensors of the program.
+        """Tabulates the tensors of the program.
 
         Returns:
             Rows with name, dtype, shape, role.

@@ -1,4 +1,4 @@
-"""Computes cycles of a product's tiles on multipliers that skip zeros, from the nonzeros."""
+"""Computes the cycles of a product's tiles on multipliers that skip zeros, from the positions of nonzeros."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _SETTINGS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class SparsePlan:
-    """The plan of the part of a product on sparse cores; as attributes: `numbers`.
+    """The part of a product that runs on sparse cores; `numbers` converts it to an attribute.
 
     Attributes:
-        cut: 0: dense cores take the rows before `start`, 1: the columns.
-        start: 0: sparse cores take all; the extent: dense cores do.
-        tiles: of m, n, k, in elements.
-        forms: of a and b, by `FORMS`.
+        cut: 0: dense cores compute the rows before `start`; 1: the columns before `start`.
+        start: 0: sparse cores compute all; the extent: dense cores compute all.
+        tiles: tile sizes of m, n, k in elements.
+        forms: formats of a and b, as indices of `FORMS`.
         bytes: stored bytes of a and b; 0: dense.
-        hold: 0: vectors of a are held or walked over, 1: those of b.
-        products: multiply-adds of nonzero elements; -1: data-dependent.
+        hold: 0: vectors of a are stationary; 1: those of b.
+        products: number of multiply-adds of nonzero elements; -1: data-dependent.
     """
 
     cut: int
@@ -47,22 +47,22 @@ class SparsePlan:
 
     @property
     def numbers(self) -> list[int]:
-        """The values of the attribute `sparse_plan`."""
+        """Returns the values of the attribute `sparse_plan`."""
         return [self.cut, self.start, *self.tiles, *self.forms, *self.bytes, self.hold, self.products]
 
     @classmethod
     def of(cls, numbers: Any) -> SparsePlan:
-        """Reads the attribute `sparse_plan`."""
+        """Parses the attribute `sparse_plan`."""
         n = [int(number) for number in numbers]
         return cls(n[0], n[1], (n[2], n[3], n[4]), (n[5], n[6]), (n[7], n[8]), n[9], n[10])
 
     def parts(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The parts of both operands that sparse cores multiply."""
+        """Returns the parts of both operands that sparse cores multiply."""
         return (a[self.start :], b) if self.cut == 0 else (a, b[:, self.start :])
 
 
 def sparse_cores(machine: Machine) -> dict[str, Any] | None:
-    """The multipliers of a machine that skip zeros, or None."""
+    """Returns the dataflow and settings of a machine's sparse cores, or None."""
     names = list(machine.sorts) or [""]
     machines = {name: machine.only(name) if name else machine for name in names}
     arrays = {name: own.get("core.array") for name, own in machines.items()}

@@ -1,1 +1,1 @@
-"""Results of runs: figures, advice, pages, traces."""
+"""Results of simulations and estimates: figures, advice, pages, traces."""

@@ -1,4 +1,4 @@
-"""Measures the errors of a quantized graph's results against its f32 form."""
+"""Measures the errors of a quantized graph's outputs against its f32 form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Accuracy", "row_of"]
 
 
 class Accuracy(Tabled):
-    """Errors of outputs against another graph (`Result.accuracy`)."""
+    """Errors of a graph's outputs against those of a baseline graph (`Result.accuracy`)."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         """Stores the JSON form."""
@@ -27,9 +27,9 @@ class Accuracy(Tabled):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Per output: output, elements, max_error and mean_error (absolute), largest (magnitude compared with),
-        relative_error (root mean square of the error over that of the values), snr_db (the same in decibels; None for
-        equal outputs), different (elements where one is NaN or infinite and the other differs).
+        """Rows with output, elements, max_error and mean_error (absolute), largest (magnitude in the baseline),
+        relative_error (root mean square of the errors over that of the values), snr_db (its inverse in dB; None for
+        equal outputs), different (number of elements where one value is NaN or infinite and the other differs).
         """
         return list(self.data["rows"])
 

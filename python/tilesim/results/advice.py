@@ -8,10 +8,10 @@ from typing import Any
 
 __all__ = ["LEAST_GAIN", "Advice", "Advices", "StoredAdvice", "change_text", "changes_to_try"]
 
-# Changes to try: settings to double up to their largest value, and costs to remove.
+# Changes to try: settings that are doubled, with their largest value, and costs that are removed.
 DOUBLED: dict[str, float] = {
     "memory.bandwidth": math.inf,
-    "core.array.count": 16,  # programs name at most 32 queues
+    "core.array.count": 16,  # a program has at most 32 queues
     "core.vector.issue": 64,
     "core.dma.bytes_per_cycle": 1 << 20,
     "network.port_bytes_per_cycle": 1 << 20,
@@ -23,9 +23,9 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
-# Changes for router networks, for memory with banks, and for results with a host.
+# Further changes for machines with router networks, banked memory or a host.
 ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
-# The part determines bandwidth and latency of memory with banks, so advice doubles its channels.
+# The DRAM part fixes bandwidth and latency of banked memory, so advice doubles its channels.
 BANK_DOUBLED: dict[str, float] = {"memory.channels": 1024}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
@@ -36,13 +36,13 @@ LEAST_GAIN = 1.01
 
 
 class _WithoutInstruction(dict[str, Any]):
-    """The machine's custom instructions, with one removed."""
+    """The machine's custom instructions without one of them."""
 
     text = ""
 
 
 def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
-    """Lists each setting to double or to remove, with its new value."""
+    """Lists the changes to simulate, each as new values by setting path."""
 
     def now(path: str) -> Any:
         value: Any = configuration
@@ -77,7 +77,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """Describes a change."""
+    """Describes a change in words, such as "memory.bandwidth doubled"."""
     removed = REMOVED | HOST_REMOVED
     parts = []
     for key, value in change.items():
@@ -128,7 +128,7 @@ class Advice:
 
 
 class StoredAdvice(Advice):
-    """One change read from a file: it has a text, but no values."""
+    """A change from a result file, which has its text but not its values."""
 
     def __init__(self, text: str, cycles: int, before: int, kind: str) -> None:
         """Stores the outcome of one change."""

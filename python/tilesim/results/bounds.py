@@ -16,10 +16,10 @@ class Bound(Tabled):
     """Schedule-independent lower bounds of bytes and seconds, from the graph and the machine's parameters.
 
     `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once; parameters that fold
-    into one another count once; of gathered rows, the ones that must differ) and `capacity_bytes` (traffic of products
+    into one another count once; gathers count only rows that must be distinct) and `capacity_bytes` (of products
     that exceed on-chip memory: 2 multiply-adds / sqrt(S) - 2 S words for S words of scratchpads and caches, Hong and
-    Kung 1981; convolutions divide by the square root of kernel area over stride area; less where an operand or result
-    can stay on chip, zero for attention). `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the
+    Kung 1981; convolutions divide by the square root of kernel area over stride area; less if an operand or result
+    fits on chip, zero for attention). `seconds` is the longest of `array_seconds` (complete array tiles in the
     better orientation, at least the load of their weights; products that are faster on the vector unit count there),
     `vector_seconds` (functions by class; half of row reductions, since the cross-lane unit may take the rest) and
     `memory_seconds` (`bytes` over the attainable bandwidth: the peak times `memory.efficiency`, or the peak where banks
@@ -31,10 +31,10 @@ class Bound(Tabled):
         self.data = data
 
     def and_further(self, further: float) -> Bound:
-        """The bound with additional compulsory bytes.
+        """Returns the bound with additional compulsory bytes.
 
         Args:
-            further: compulsory bytes that only data show to be read.
+            further: additional compulsory bytes, known only from the data.
 
         Returns:
             The larger bound.
@@ -64,7 +64,7 @@ class Bound(Tabled):
 
     @property
     def capacity_bytes(self) -> int:
-        """Least bytes that products move with the chip's memory; 0 where they fit."""
+        """Least bytes that matrix products move because they exceed on-chip memory; 0 if they fit."""
         return int(self.data["capacity_bytes"])
 
     @property
@@ -89,7 +89,7 @@ class Bound(Tabled):
 
     @property
     def part(self) -> str:
-        """The part that sets the time: array, vector, memory, or none without any time."""
+        """The part with the longest time: "array", "vector", "memory", or "none" if all times are 0."""
         return str(self.data["part"])
 
     @property
@@ -106,8 +106,8 @@ class Bound(Tabled):
         """Lower bounds per computing operation, longest first.
 
         Returns:
-            Rows with operation, kind, count (runs), multiply_adds, array_seconds, vector_seconds (of all its
-            runs, on all cores).
+            Rows with operation, kind, count (runs), multiply_adds, array_seconds, vector_seconds (sums over all
+            runs, on all cores together).
         """
         rows = sorted(self.data["operations"], key=lambda row: -(row["array_seconds"] + row["vector_seconds"]))
         return Table([dict(row) for row in rows])

@@ -28,7 +28,7 @@ LONG, LONG_SLACK = 4_000_000, 0.1
 
 
 def least_cycles(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
-    """The lower bound of an operation's cycles, computed from its counts."""
+    """Returns the lower bound of an operation's cycles from its counts and the machine's peaks."""
     peak = rates.multiply_adds()
     moved = 0 if cached else max(0.0, row["load_bytes"] + row["store_bytes"] - padded)
     return max(
@@ -39,7 +39,7 @@ def least_cycles(row: Mapping[str, Any], rates: Rates, cached: bool, padded: flo
 
 
 def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any], on_chip: float = 0.0) -> float:
-    """Cycles of an operation with the same mapping if its parts run one after another."""
+    """Returns the cycles of an operation with the same mapping if nothing overlaps."""
     moved = row["load_bytes"] + row["store_bytes"]
     ports = moved / rates.port + on_chip / settings["core"]["dma"]["bytes_per_cycle"] / rates.cores
     computed = row["array_busy"] + row["vector_busy"] + row["launch"]
@@ -47,7 +47,7 @@ def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any
 
 
 def _trip(settings: Mapping[str, Any], rates: Rates) -> float:
-    """Cycles of an empty transfer, and of filling the arrays."""
+    """Returns the cycles of an empty transfer plus the cycles that fill an array."""
     core, network = settings["core"], settings["network"]
     latency = float(_core.parse_duration(str(settings["memory"]["latency"]))) * 1e-12 * rates.hertz
     fixed = core["dma"]["issue_cycles"] + core["dma"]["latency_cycles"] + 2 * network["latency_cycles"]
@@ -57,9 +57,9 @@ def _trip(settings: Mapping[str, Any], rates: Rates) -> float:
 def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Compares every operation with its bound and with the closed form of its mapping.
 
-    An operation is reported if its duration is below its counts at the machine's peaks, or if its attributed time
-    exceeds `MAX_RATIO` times the closed form and `SHARE` of the run; the program, if its run is below its graph's
-    bound and no operation shows why. The limits enclose the model zoo: of 4,832 operations in 164 runs (nine networks,
+    Reports an operation if its duration is below its counts at the machine's peaks, or if its attributed time
+    exceeds `MAX_RATIO` times the closed form and `SHARE` of the run. Reports the program if its time is below its
+    graph's bound and no operation is. The limits fit the model zoo: of 4,832 operations in 164 runs (nine networks,
     ten presets, both lowerings, with and without banks) none is below its bound. Of the 1,526 that take 2 % of a run,
     half are below 0.61 times the closed form (its parts overlap), 99 % below 1.32 times, and one is above 3: a
     recommender's pairwise features on mesh-16, gathered in small pieces whose latencies dominate.
@@ -102,19 +102,19 @@ def _row(name: str, what: str, cycles: int, against: float) -> dict[str, Any]:
 
 
 def _on_chip(data: Mapping[str, Any]) -> dict[str, float]:
-    """Bytes moved between tiles and resident values in scratchpads, by operation."""
+    """Returns the bytes moved between tiles and resident values in scratchpads, by operation."""
     asked = {row["name"]: row["load_bytes"] + row["store_bytes"] for row in data["operations"]}
     held = _counts_by_operation(data, "scratchpad bytes (DMA side)")
     return {name: max(0.0, (number - asked.get(name, 0)) / 2) for name, number in held.items()} | {"": 0.0}
 
 
 def _counts_by_operation(data: Mapping[str, Any], item: str) -> dict[str, float]:
-    """The counts of an item, by operation."""
+    """Returns the counts of an item by operation."""
     return {name: number for row in data["counts"] if row["item"] == item for name, number in row["operations"]}
 
 
 def check_note(data: Mapping[str, Any]) -> list[str]:
-    """The line about `checks_of` that a result's approximations get."""
+    """Returns the line of a result's approximations about `checks_of`; empty without findings."""
     rows = checks_of(data)
     if not rows:
         return []

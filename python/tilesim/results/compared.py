@@ -31,15 +31,15 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
         a: the baseline.
         b: the second result.
         more: further results.
-        names: of the results, in order; default: their differences.
+        names: names of the results, in order; default: texts of their differences.
 
     Returns:
-        The comparison: `print` shows it; `.table()` has totals, `.operations()` (of steps `.breakdown()`) the time of
+        The comparison: `print` shows it; `.table()` has totals, `.operations()` (for steps `.breakdown()`) the time of
         each part, `.headline()` the main difference, `.to_html(path)` a page, `.check(tolerance)` the changes beyond a
         tolerance.
 
     Raises:
-        UserError: unless there are two or more results of one kind.
+        UserError: for fewer than two results, or results of different types.
     """
     if b is None:
         raise user_error("compare needs at least two results", suggestion="Try ts.compare(a, b, ...)")

@@ -1,4 +1,4 @@
-"""Compares results: totals, operations matched by the work they do, main differences."""
+"""Compares results: totals, matched operations, main differences."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Comparison(SideBySide):
         return found
 
     def _shared(self, found: list[Match], used: list[set[str]], index: int) -> None:
-        """Notes how many operations of two results match."""
+        """Adds a note if only some operations of two results match."""
         both = [match for match in found if match.rows[0] and match.rows[index]]
         if used[0] and used[index] and not both:
             first, other = (self.results[i].data["program"] for i in (0, index))
@@ -88,7 +88,7 @@ class Comparison(SideBySide):
         """The time of one result.
 
         Args:
-            index: of the result, from 0 on.
+            index: index of the result, from 0 on.
 
         Returns:
             Cycles or seconds (`unit`).
@@ -116,16 +116,16 @@ class Comparison(SideBySide):
         return Table(rows)
 
     def operations(self) -> Table:
-        """Time of each operation in each result, and its share of the difference; largest difference first.
+        """Tabulates each operation's time in each result and its share of the difference; largest difference first.
 
         Kernels are matched by the graph operations that they compute. If results group operations differently, a row
         has all kernels of the smallest common groups.
 
         Returns:
-            Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),
+            Rows with operation (the longest kernel), operations (all names), a, b, ... (cycles or seconds: `unit`),
             difference (b less a) and share (of the difference of the totals: they add up to 1; nan where the totals
             are equal), `difference_b`, `share_b`, `difference_c`, ... for three results and more, bound_a, bound_b, ...
-            (of the longest kernel), kernels (their number in each result) and joined (why several kernels are one row).
+            (of the longest kernel), kernels (number in each result) and joined (why several kernels share a row).
             Time without an operation has a separate row, so that the columns add up to the totals.
         """
         return Table([dict(row) for row in self._rows])
@@ -147,7 +147,7 @@ class Comparison(SideBySide):
         return self._figures(name, match.operations, cycles) | self._parts(match)
 
     def _name(self, match: Match) -> str:
-        """The longest kernel's name, in a form that every result of this row resolves."""
+        """Returns the longest kernel's name in a form that `why` of every result in this row accepts."""
         there = [index for index, rows in enumerate(match.rows) if rows]
         longest = [(row, index) for index in there if (row := match.longest(index))]
         longest.sort(key=lambda one: -one[0]["exclusive"])
@@ -176,7 +176,7 @@ class Comparison(SideBySide):
         return row | {"joined": joined(match, self.letters) if match else ""}
 
     def parts(self) -> list[dict[str, Any]]:
-        """Rows of `operations`.
+        """Returns the rows of `operations`.
 
         Returns:
             The rows.
@@ -184,7 +184,7 @@ class Comparison(SideBySide):
         return self._rows
 
     def totals(self, index: int) -> list[tuple[str, str, float, float]]:
-        """Totals that `check` compares: time, memory_bytes, joules if both results have them.
+        """Returns the totals that `check` compares: time, memory_bytes, and joules if both results have them.
 
         Args:
             index: of the result, from 1 on.
@@ -207,7 +207,7 @@ class Comparison(SideBySide):
             index: of the result, from 0 on.
 
         Returns:
-            A line each.
+            One line per approximation.
         """
         return list(self.results[index].approximations)
 

@@ -15,7 +15,7 @@ _PICTURE = 16  # most operations in a notebook
 _PAGE = 2000  # most operations in a page
 _SETTINGS = 8  # most differences in a text
 _NAME = 14  # least characters of a name
-_NEVER = 10**9  # number of rows from which a table sorts and filters: never
+_NEVER = 10**9  # least rows of a table with sorting and filters: disables them
 _NOTHING = ["No approximation was made."]
 
 
@@ -29,7 +29,7 @@ def _number_text(value: float, unit: str) -> str:
 
 
 def _change(row: dict[str, Any], letter: str) -> str:
-    """The relative change of a figure from the first result to another."""
+    """Formats the relative change of a figure from the first result to another."""
     if not row["a"]:
         return "new" if row[letter] else "0.0 %"
     share = row[letter] / row["a"] - 1
@@ -48,7 +48,7 @@ def _total_cell(figure: str, value: Any) -> str:
 
 
 def _totals(comparison: Any) -> list[list[str]]:
-    """The cells of the totals with their header."""
+    """Returns the header and the cells of the totals."""
     head = ["", *comparison.letters, *(f"{letter}/a" for letter in comparison.letters[1:])]
     rows = []
     for row in comparison.table().rows:
@@ -65,11 +65,11 @@ def _differ_in_one_direction(comparison: Any) -> bool:
 
 
 def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
-    """The cells of the operations with their header; shares for two results, changes for more."""
+    """Returns header and cells of the operations: shares of the difference for two results, else changes."""
     unit = comparison.unit
     said = "" if unit == "s" else ", cycles"
     if len(comparison.results) == 2:
-        whole = _differ_in_one_direction(comparison)  # otherwise gains and losses cancel, and shares mean little
+        whole = _differ_in_one_direction(comparison)  # else gains and losses cancel, so shares mean little
         cells = [
             [_number_text(row["a"], unit), _number_text(row["b"], unit), _signed(row["difference"], unit),
              figures.percent(row["share"]) if whole else _change(row, "b")]
@@ -95,7 +95,7 @@ def _title(row: dict[str, Any]) -> str:
 
 
 def _lines(cells: list[list[str]], width: int) -> list[str]:
-    """Aligns columns: the first one shrinks, then the last ones are left out."""
+    """Aligns columns in `width` characters: shortens the first column, then omits the last ones."""
     columns = len(cells[0])
     widths = [max(len(row[i]) for row in cells) for i in range(columns)]
     while columns > 2 and _NAME + sum(2 + one for one in widths[1:columns]) > width:
@@ -160,7 +160,7 @@ def _changes(comparison: Any, row: dict[str, Any]) -> bool:
 
 
 def _sums(comparison: Any, rows: list[dict[str, Any]]) -> str:
-    """The summed differences of the rows that are not shown."""
+    """Formats the summed differences of omitted rows."""
     told = []
     for letter in comparison.letters[1:]:
         difference = sum(row[letter] - row["a"] for row in rows)
@@ -205,7 +205,7 @@ def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
 
 
 def _rows_of_page(comparison: Any) -> tuple[list[dict[str, Any]], str]:
-    """The rows of a page (every kernel if they are few), and a note about the others."""
+    """Returns a page's rows (all kernels, or folded layers if they are many) and a note about omitted rows."""
     rows = comparison.parts()
     if len(rows) <= _PAGE:
         return rows, ""

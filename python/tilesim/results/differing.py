@@ -29,7 +29,7 @@ def _flat(value: Any, path: str = "") -> dict[str, str]:
 
 
 def _facts(result: Result) -> dict[str, str]:
-    """The facts of a result, by name."""
+    """Returns program, machine, options and versions of a result by name."""
     data = result.data
     facts = {"program": data["program"], "machine": data["machine"]}
     facts["how"] = _NAMES.get(str(data.get("source")), str(data.get("source", "")))
@@ -42,7 +42,7 @@ def _facts(result: Result) -> dict[str, str]:
 
 
 def _differing_facts(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
-    """Selects the facts that differ."""
+    """Returns the facts that differ, with their value in each result."""
     names = dict.fromkeys(name for one in facts for name in one)
     rows = [(name, [one.get(name, "") for one in facts]) for name in names]
     return [(name, own) for name, own in rows if len(set(own)) > 1]

@@ -20,7 +20,7 @@ _NAMED = 0.1  # a headline names operations with at least this share of the diff
 
 
 def letters() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ..."""
+    """Yields a, b, ..., z, aa, ab, ..."""
     for length in range(1, 8):
         yield from _letter_labels(length)
 
@@ -33,7 +33,7 @@ def _letter_labels(length: int) -> Iterator[str]:
 
 
 def tolerance_of(text: Any) -> float:
-    """Reads a relative tolerance."""
+    """Parses a relative tolerance, such as 0.02 or "2%"."""
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*", text) if isinstance(text, str) else None
     plain = float(found[1]) if found else float(text) if is_number(text) else math.nan
     percent = bool(found and found[2])

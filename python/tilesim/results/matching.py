@@ -15,22 +15,22 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass
 class Match:
-    """The same work in every result: its operations, and each result's rows for them."""
+    """Equal work of all results: its operations, and the rows of each result that compute them."""
 
     operations: list[str]
     rows: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def cycles(self, index: int) -> int:
-        """Attributed cycles of the work in one result."""
+        """Returns the attributed cycles of the work in one result."""
         return sum(int(row["exclusive"]) for row in self.rows[index])
 
     def longest(self, index: int) -> dict[str, Any] | None:
-        """The longest kernel of the work in one result."""
+        """Returns the longest kernel of the work in one result; None without kernels."""
         return max(self.rows[index], key=lambda row: row["exclusive"], default=None)
 
 
 def operations_of(row: dict[str, Any]) -> list[str]:
-    """The operations of a result's row."""
+    """Returns the graph operations of a row; its name if it has none."""
     return row["operation"] or [row["name"]]
 
 
@@ -41,7 +41,7 @@ class _Sets:
         self.parent: dict[str, str] = {}
 
     def root(self, name: str) -> str:
-        """The representative of a name's set."""
+        """Returns the representative of a name's set."""
         root = name
         while self.parent.setdefault(root, root) != root:
             root = self.parent[root]
@@ -50,7 +50,7 @@ class _Sets:
         return root
 
     def join(self, names: Sequence[str]) -> None:
-        """Merges sets."""
+        """Merges the sets of the names."""
         first = self.root(names[0])
         for name in names[1:]:
             self.parent[self.root(name)] = first
@@ -85,13 +85,13 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
 
 
 def _key(row: dict[str, Any], name: str, alias: dict[str, str], twice: set[str]) -> str:
-    """An operation's common name, with its run count if several functions have the name."""
+    """Returns an operation's common name, followed by its run count if several functions use that name."""
     known = alias.get(name, name)
     return f"{known}\0{row['count']}" if known in twice else known
 
 
 def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, str]]) -> set[str]:
-    """Names that functions with different run counts share, equally in every result."""
+    """Returns names that functions with different run counts share, if every result has the same run counts."""
     counts: list[dict[str, set[int]]] = []
     for rows, alias in zip(results, common, strict=True):
         counts.append({})
@@ -121,7 +121,7 @@ def joined(match: Match, letters: Sequence[str]) -> str:
 
 
 def _starts(names: Iterable[str]) -> set[str]:
-    """Names, and their prefixes up to each dot."""
+    """Returns the names and their prefixes up to each dot."""
     found = set()
     for name in names:
         while name and name not in found:
@@ -131,10 +131,10 @@ def _starts(names: Iterable[str]) -> set[str]:
 
 
 def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]]:
-    """Common names, where one result names every layer and the other names a function once.
+    """Maps names to common names if one result names every layer and the other names a function once.
 
-    "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" are the function's "attention.self" that runs
-    twelve times; "attention.self.scores" is a part of "attention.self" if the other result has no parts.
+    "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" map to "attention.self", which runs
+    twelve times in a function; "attention.self.scores" maps to "attention.self" if the other result does not split it.
     """
     sides = [_counted(first), _counted(other)]
     common: list[dict[str, str]] = [{}, {}]
@@ -171,7 +171,7 @@ def _counted(rows: Rows) -> dict[str, int]:
 
 
 def _ending(layers: list[str], starts: dict[str, int]) -> str:
-    """The longest common ending that the other result runs once per name, or ""."""
+    """Returns the longest common suffix whose run count in the other result is the number of names, or ""."""
     endings = [name.split(".") for name in layers]
     for cut in range(1, len(endings[0])):
         ending = ".".join(endings[0][cut:])

@@ -1,4 +1,4 @@
-"""The figures of a result: times, bytes, units, operations."""
+"""Computes the figures of a result: times, bytes, units, operations."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class MeasuredResult:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the core clock."""
+        """Duration in cycles of the core clock."""
         return int(self.data["cycles"])
 
     @property
     def seconds(self) -> float:
-        """Seconds."""
+        """Duration in seconds."""
         return float(self.data["cycles"] / self.data["hertz"])
 
     @property
     def milliseconds(self) -> float:
-        """Milliseconds."""
+        """Duration in milliseconds."""
         return self.seconds * 1e3
 
     @property
     def bottleneck(self) -> str:
-        """The busiest part: compute, vector, memory, cache, network (a core's port, a link), launch, host, link.
+        """The busiest part: compute, vector, memory, cache, network (core ports, links), launch, host, link.
 
         "latency" if no part is busy half the time.
         """
@@ -57,7 +57,7 @@ class MeasuredResult:
 
     @property
     def approximations(self) -> list[str]:
-        """Approximations of the model."""
+        """Approximations of the model, one line each."""
         return list(self.data["approximations"])
 
     @property
@@ -65,7 +65,7 @@ class MeasuredResult:
         """Operations below their bound, far above it, or far above the closed form of their mapping.
 
         Rows with operation, what ("below its bound", "far above its closed form", "far above its bound"), cycles,
-        against (cycles of the bound or closed form), ratio; usually empty. A line of `approximations` names the first.
+        against (cycles of the bound or closed form), ratio; usually empty. `approximations` names the worst one.
         """
         return checks_of(self.data)
 
@@ -106,7 +106,7 @@ class MeasuredResult:
     def energy(self) -> dict[str, float]:
         """Joules of the whole run by part, for parts with energy.* settings.
 
-        Printed, it has units, names unknown parts and how to set them. `counts()` has the counts by operation.
+        Printing adds units, and says which parts lack settings. `counts()` has the counts by operation.
         """
         return Energy(self.data["energy"])
 
@@ -131,8 +131,8 @@ class MeasuredResult:
         """Figures per operation, longest first.
 
         Returns:
-            Rows with operation, fused (the other operations of its kernel, such as " + act"), cycles attributed to it
-            (they add up to the total), share, bound, bytes. `why` accepts the name in "operation":
+            Rows with operation, fused (other operations of the kernel, such as " + act"), cycles (of the kernel;
+            the column adds up to the total), share, bound, bytes. `why` accepts the name in "operation":
             "attention.self[3]" is the third kernel of "attention.self".
         """
         total, names = max(1, self.cycles), Names(self.data)
@@ -173,7 +173,7 @@ class MeasuredResult:
         separate rows.
 
         Returns:
-            Rows with part, item, level (of a memory), operation (empty if unattributed), number; empty for
+            Rows with part, item, level (memory level), operation (empty if unattributed), number; empty for
             results of older versions.
         """
         rows = []
@@ -187,8 +187,8 @@ class MeasuredResult:
         """Utilisation and traffic per core.
 
         Returns:
-            Rows with core, sort (for several core types), array, vector, load, store (busy share of the total
-            time, of several units their mean), multiply_adds, load_bytes, store_bytes, send_bytes.
+            Rows with core, sort (core type, if there are several), array, vector, load, store (busy share of the total
+            time, averaged over equal units), multiply_adds, load_bytes, store_bytes, send_bytes.
         """
         sorts = [entry["sort"] for entry in self.data["configuration"].get("cores", []) for _ in range(entry["count"])]
         kinds = ("array", "vector", "load", "store", "send")
@@ -220,9 +220,9 @@ class MeasuredResult:
     def cache(self) -> dict[str, Any] | None:
         """Statistics of the cache before the memory channels; None without a cache, or if no tensor was cached.
 
-        slices, capacity_bytes, managed ("hardware", "software"), hits, misses (requests of a sector or less; a hit may
-        wait for its sector), merged (hits on a sector on its way), fetched_bytes (from memory), returned_bytes (to it),
-        bypassed_bytes (both ways, past the cache), dirty_bytes (left at the end), stalled_cycles (network clock),
+        Keys: slices, capacity_bytes, managed ("hardware", "software"), hits, misses (sector requests; a hit may
+        wait for its sector), merged (hits on a sector in flight), fetched_bytes, returned_bytes (from and to memory),
+        bypassed_bytes (reads and writes), dirty_bytes (at the end), stalled_cycles (network clock),
         tensors (see `cache_table`).
         """
         found = self.data.get("cache")
@@ -243,12 +243,12 @@ class MeasuredResult:
 
     @property
     def local_bytes(self) -> int:
-        """Bytes to and from the core's own memory region; 0 with one region."""
+        """Bytes that cores move to and from memory in the same region; 0 with one region."""
         return int(self.data.get("memory_local_bytes", 0))
 
     @property
     def remote_bytes(self) -> int:
-        """Bytes over links between memory regions; 0 with one region."""
+        """Bytes over the links between memory regions; 0 with one region."""
         return int(self.data.get("memory_remote_bytes", 0))
 
     @property
@@ -259,11 +259,11 @@ class MeasuredResult:
 
     @property
     def channel_bytes(self) -> dict[str, int]:
-        """Requested bytes and the bytes that the memory channels moved.
+        """Compares the requested bytes with the bytes that the memory channels moved.
 
-        asked (`memory_bytes`), padding (to whole bursts), merged (writes to a burst already queued), forwarded (reads
-        served from a queued write), moved (asked + padding - merged - forwarded: the sum over the channels, with writes
-        still queued at the end). Replayed runs are exact up to rounding.
+        Keys: asked (`memory_bytes`), padding (to full bursts), merged (writes to a queued burst), forwarded (reads
+        served from a queued write), moved (asked + padding - merged - forwarded; sum over channels, including writes
+        still queued at the end). The sums of replayed runs agree up to rounding.
         """
         parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED_COUNTS}
         moved = sum(int(row["bytes"]) for row in self.data["units"] if row["kind"] == "channel")

@@ -12,7 +12,7 @@ __all__ = ["Names", "names_of_operations", "source_of"]
 
 
 def _tails(names: Iterable[str]) -> set[str]:
-    """Names, and their suffixes after each dot: operations of a repeated layer start with the layer's name."""
+    """Returns names and their suffixes after each dot, because a repeated layer's operations start with its name."""
     found = set(names)
     for name in list(found):
         while "." in name:
@@ -22,12 +22,12 @@ def _tails(names: Iterable[str]) -> set[str]:
 
 
 def names_of_operations(data: Mapping[str, Any]) -> set[str]:
-    """All names that graph operations can have in kernels."""
+    """Returns all names that graph operations can have in kernels."""
     return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
 
 
 def source_of(name: str, names: set[str]) -> str:
-    """The graph operation from which a kernel's operation comes."""
+    """Returns the graph operation from which a kernel's operation originates."""
     start = name
     while start and start not in names:
         start = start.rpartition(".")[0]
@@ -52,14 +52,14 @@ class Names:
                 self._groups.setdefault(name, []).append(index)
 
     def kernels_named(self, name: str) -> list[dict[str, Any]]:
-        """The kernels that a name denotes."""
+        """Returns the kernels that a name denotes; empty for an unknown name."""
         if name not in self._groups and (found := _NUMBERED.fullmatch(name)):
             rows, number = self._groups.get(found[1], []), int(found[2])
             return [self.rows[rows[number - 1]]] if 1 <= number <= len(rows) else []
         return [self.rows[index] for index in self._groups.get(name, [])]
 
     def fused(self, most: int = 2) -> list[str]:
-        """For each kernel, the other graph operations that it computes, such as " + bn1 + relu", and how many more."""
+        """Returns the further graph operations of each kernel as text: " + bn1 + relu" and the number of others."""
         return [self._beside(row, own, most) for row, own in zip(self.rows, self._sources, strict=True)]
 
     def _beside(self, row: Mapping[str, Any], own: str, most: int) -> str:
@@ -73,9 +73,9 @@ class Names:
 
     @cached_property
     def unique(self) -> list[str]:
-        """A unique name for each kernel: "attention.self[3]" is the third kernel of "attention.self".
+        """Returns a unique name for each kernel: "attention.self[3]" is the third kernel of "attention.self".
 
-        A name is numbered if several kernels have it or compute the operation of that name.
+        A name gets a number if several kernels have it or compute the operation of that name.
         """
         found = [str(row["name"]) for row in self.rows]
         taken = set(self._groups)
@@ -88,7 +88,7 @@ class Names:
         return found
 
     def knows(self, name: str) -> bool:
-        """Whether a name belongs to the result."""
+        """Whether the result has a kernel or operation of this name."""
         return bool(self.kernels_named(name)) or name in self._all
 
     @cached_property
@@ -100,7 +100,7 @@ class Names:
         return {id(row): index for index, row in enumerate(self.rows)}
 
     def joint_name(self, rows: Sequence[Mapping[str, Any]], longest: Mapping[str, Any]) -> str:
-        """A name for several kernels."""
+        """Returns the operation's name if the rows are all its kernels, else the longest kernel's unique name."""
         index = self._places[id(longest)]
         together = self._groups[self._sources[index]]
         if len(rows) > 1 and {id(self.rows[at]) for at in together} == {id(row) for row in rows}:

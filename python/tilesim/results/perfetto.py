@@ -1,4 +1,4 @@
-"""Writes traces for Perfetto, as protobuf (encoded here, without a package) or JSON events."""
+"""Writes traces for Perfetto as protobuf (encoded here, without a library) or JSON events."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
 
 
 def check_ending(path: str | os.PathLike[str]) -> bool:
-    """Whether a trace file is JSON, according to its extension."""
+    """Whether a trace file's extension selects JSON; an unknown extension is an error."""
     name = path_text(path)
     ending = os.path.splitext(name)[1].lower()
     if ending not in ("", TEXT, *BINARY):

@@ -1,4 +1,4 @@
-"""Converts results to pandas DataFrames and matplotlib charts, with the page's figures."""
+"""Converts results to pandas DataFrames and matplotlib charts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def _megabytes(size: float) -> str:
 
 
 def _with_fused(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adds to each operation the others that its kernel computes: "fc + act"."""
+    """Appends the other operations of its kernel to each operation's name: "fc + act"."""
     return [
         {**{key: value for key, value in row.items() if key != "fused"}, "operation": row["operation"] + row["fused"]}
         for row in rows
@@ -56,7 +56,7 @@ def verified_lines(
 ) -> Lines:
     """Lists the tensors of a verification: errors first, the rest by closeness to their bound."""
     rows = sorted(rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
-    if not everything:  # shows the worst of repeated layers
+    if not everything:  # shows the worst row of repeated layers
         groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
         rows = [
             {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
@@ -85,7 +85,7 @@ def verified_lines(
 def _folded_keys(
     rows: list[dict[str, Any]], sums: tuple[str, ...], means: tuple[str, ...], weight: str, shares: tuple[str, ...] = ()
 ) -> Lines:
-    """Prints a table under the rows' keys, with repeated layers folded."""
+    """Prints a table whose columns are the rows' keys; repeated layers are folded."""
     whole = folded(rows, sums, alike=("bound",), means=means, weight=weight)
     plain = [{key: row[key] for key in rows[0]} for row in whole[:ROWS]]
     room = screen.page()

@@ -11,7 +11,7 @@ __all__ = ["Rates"]
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a core type, which override the base."""
+    """Merges a core type's settings into the base settings."""
     found = dict(base)
     for key, value in changes.items():
         own = found.get(key)
@@ -22,7 +22,7 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 class Rates:
     """Peaks of all cores together: `multiply_adds` by dtype, `vector` operations, and bytes per cycle.
 
-    Bytes: of the `memory`, of the cores' ports (the narrower of DMA and network, `port`) and of the `links` between
+    Byte rates: `memory`, `port` (sum of the core ports, each the narrower of DMA and network) and `links` between
     memory regions (0 with one region).
 
     Arrays count all their cells at the dtype's rate, twice with 2:4 sparsity; vector units count all lanes at the cost
@@ -76,12 +76,12 @@ class Rates:
         return peak if kind == "bank" else peak * float(settings["memory"]["efficiency"])
 
     def multiply_adds(self, dtype: str = "") -> float:
-        """Multiply-adds per cycle in this dtype, or in the fastest."""
+        """Returns multiply-adds per cycle in this dtype, or in the fastest dtype if it is unknown."""
         return float(self.by_dtype.get(dtype) or max(self.by_dtype.values(), default=0.0))
 
 
 def _cells(core: Mapping[str, Any], dtype: str) -> float:
-    """Multiply-adds per cycle of the arrays of one core."""
+    """Returns multiply-adds per cycle of the arrays of one core."""
     array = core["array"]
     cells = array["sparse"]["multipliers"] or array["rows"] * array["columns"]
     pattern = 2 if array.get("pattern", "none") != "none" else 1

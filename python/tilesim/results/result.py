@@ -37,13 +37,13 @@ class Result(MeasuredResult):
         self._advised: list[Advice] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickles the figures, without the workload that `explain` would simulate again."""
+        """Pickles the figures without the workload, so `explain` of the copy raises an error."""
         return {**self.__dict__, "_again": None}
 
     def advice(self) -> Iterator[Advice]:
         """Simulates changes with the options and data of this result, and yields each one when it ends.
 
-        First come other lowerings and mappings of the graph on the same machine (those that gain 1.01 or more), then
+        The order is: other lowerings and mappings of the graph on the same machine (those that gain 1.01 or more), then
         changes to the machine with any gain, then tuned mappings of the longest kernels. A program compiled for this
         machine is compiled again for the changed one in the same way; other programs stay unchanged.
 
@@ -66,7 +66,7 @@ class Result(MeasuredResult):
         """All changes of `advice`, fastest first.
 
         Returns:
-            The changes with their gains; printed, only those that gain 1.01 or more (`worth_telling`).
+            The changes with their gains; printing shows those that gain 1.01 or more (`worth_telling`).
 
         Raises:
             UserError: for a result read from a file or a pickle.
@@ -75,12 +75,12 @@ class Result(MeasuredResult):
         return self._advised
 
     def why(self, name: str, *, intervals: bool = True) -> Any:
-        """Explains the time of an operation: lower bound, terms above it, tiles, alternatives.
+        """Explains the time of an operation: lower bound, delays above the bound, tiles, alternatives.
 
         Args:
-            name: a kernel (a row of any table), a graph operation (one or several kernels, or part of one), one of
-                these kernels by "[number]", a pattern with "*" for layer numbers, or a common prefix.
-            intervals: simulate again with intervals if the result has none, to distinguish waits.
+            name: a kernel (a row of any table), a graph operation (several kernels, or part of one), one of its kernels
+                by "[number]", a pattern with "*" for layer numbers, or a common prefix.
+            intervals: whether to simulate again if the result has no timeline, which the causes of waits need.
 
         Returns:
             A `Why` with `terms`, `alternatives`, `tiles`, `roofline`, `table()`; it prints as text.
@@ -123,7 +123,7 @@ class Result(MeasuredResult):
             path: file written by `save`.
 
         Returns:
-            The result, without its graph and program, which `explain` needs; an `Estimate` of a saved estimate.
+            The result without graph and program, so `explain` raises an error; for a saved estimate, an `Estimate`.
 
         Raises:
             UserError: for a file that violates the schema or whose sums disagree, with line and path.
@@ -153,7 +153,7 @@ class Result(MeasuredResult):
         return found
 
     def _more(self) -> dict[str, Any]:
-        """Figures that `save` stores in addition to the JSON form."""
+        """Returns figures that `save` stores in addition to the JSON form."""
         return {}
 
     def timing_hash(self) -> str:
@@ -204,7 +204,7 @@ class Result(MeasuredResult):
         )
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Describes the result in one line."""
         return f"<{type(self).__name__} {self.summary()}>"
 
     def _repr_html_(self) -> str:

@@ -22,7 +22,7 @@ class Comparable:
 
     @abstractmethod
     def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> Any:
-        """Compares this result with others of its kind; `names` are those of the results, this one first."""
+        """Compares this result with others of its type; `names` has this result's name first."""
 
 
 @checked_class()
@@ -79,11 +79,11 @@ class SideBySide(ABC):
         """Approximations of one result."""
 
     def column(self, name: str, letter: str) -> str:
-        """The name of a difference column.
+        """Returns the name of a difference column.
 
         Args:
             name: "difference" or "share".
-            letter: of the result.
+            letter: letter of the result.
 
         Returns:
             The name, with the letter for three results or more.
@@ -94,8 +94,8 @@ class SideBySide(ABC):
         """A row of `table`.
 
         Args:
-            name: of the figure.
-            values: in each result.
+            name: name of the figure.
+            values: the figure's value in each result.
 
         Returns:
             figure, a, b, ..., b/a, ...; NaN if the first is zero.
@@ -108,7 +108,7 @@ class SideBySide(ABC):
         """A part's time in each result, its difference from the first and its share of the total difference.
 
         Args:
-            times: of the part in each result, in `unit`.
+            times: the part's time in each result, in `unit`.
 
         Returns:
             Columns a, b, ..., difference, share; a share is NaN if only the totals are equal.
@@ -124,7 +124,7 @@ class SideBySide(ABC):
         """Sorts rows, largest difference first.
 
         Args:
-            rows: with the columns of `apart`.
+            rows: rows with the columns of `apart`.
 
         Returns:
             The sorted rows.
@@ -210,7 +210,7 @@ class SideBySide(ABC):
         return self.text()
 
     def __repr__(self) -> str:
-        """The headline."""
+        """Describes the result in one line."""
         return f"<Comparison {self.headline()}>"
 
     def _repr_html_(self) -> str:

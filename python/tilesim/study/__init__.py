@@ -1,4 +1,4 @@
-"""Studies many runs (tuning, sweeps, coverage, profiles) and explains one run."""
+"""Studies many simulations (tuning, sweeps, coverage, profiles) and explains a single one."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Alternatives of a program: other mappings, lowerings, layouts and fusion, each simulated."""
+"""Simulates alternatives of a program: other mappings, lowerings, layouts and fusion."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def offers(again: Rerun, kernel: str = "") -> Iterator[dict[str, Any]]:
 
 
 def _zeros_in(again: Rerun) -> bool:
-    """Whether a given weight has zero tiles; the answer is cached."""
+    """Whether a weight with known elements has zero tiles; the answer is cached."""
     if "zero tiles" not in again.known:
         again.known["zero tiles"] = again.workload is not None and has_zero_tiles(again.workload)
     return bool(again.known["zero tiles"])
 
 
 def _rules_of(program: Any, kernel: str) -> set[str]:
-    """The fusion rules that formed this kernel."""
+    """Returns the fusion rules that formed a kernel."""
     if not program.fusion.known:
         return set()
     rows = program.fusion.table().rows
@@ -82,7 +82,7 @@ def _rules_of(program: Any, kernel: str) -> set[str]:
 
 
 def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
-    """Finds faster ways to compile a result's graph for its machine."""
+    """Yields faster ways to compile a result's graph for its machine: by other rules, then quantized or tuned."""
     again = result._again
     if not isinstance(again, Rerun) or not again.compiled:
         return iter(()), iter(())
@@ -99,7 +99,7 @@ def _by_rule(result: Result, again: Rerun) -> Iterator[Advice]:
 
 
 def _narrower(result: Result, again: Rerun) -> Iterator[Advice]:
-    """Quantized graphs with supported dtypes (scales of 1 suffice for timing).
+    """Yields advice to quantize to supported dtypes; scales of 1 suffice for timing.
 
     Graphs with f32 or f64 products are first cast to the faster of bf16 and f16.
     """
@@ -122,7 +122,7 @@ def _narrower(result: Result, again: Rerun) -> Iterator[Advice]:
 
 
 def _quantized(again: Rerun, quantize: Any, scheme: str) -> Result | None:
-    """The result of the quantized graph; None if it cannot be quantized or run."""
+    """Simulates the quantized graph; returns None if it cannot be quantized or run."""
     try:
         return again.otherwise(quantize(again.workload, scheme))
     except (_core.UserError, _core.Unsupported):
@@ -159,22 +159,22 @@ def simulated(again: Rerun, change: Mapping[str, Any]) -> Result | None:
 
 
 def tuned(again: Rerun, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
-    """Finds better mappings of kernels, each simulated standalone."""
+    """Returns better mappings of kernels by operation; simulates each kernel standalone."""
     program, target = again.program, again.target
     mapping = program.options.get("mapping", "profile")
     if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:
         return {}
     if isinstance(program, MixedProgram):
-        return {}  # the parts for the machine are separate programs
+        return {}  # the machine's parts are separate programs
     if mapping == "tuned":
         return {}  # the program is tuned already
     given = mapping if isinstance(mapping, dict) else {}
     rule = "profile" if given or str(mapping).endswith(".json") else str(mapping)
     if rule != "profile" and has_profile(target):
-        return {}  # other kernels would then follow the profile
+        return {}  # a dict of nests would give other kernels mapping "profile"
     fuse = rules_text(program.options.get("fuse", "all"))
     found: dict[str, Any] = {}
-    graph = program.graph if program.graph is not None else program.workload  # with zero tiles, integer products
+    graph = program.graph if program.graph is not None else program.workload  # includes zero tiles and integer products
     contexts = program.options.get("contexts") or 1
     try:
         every = kernels(graph, target, fuse=fuse, mapping=rule, contexts=contexts)
@@ -202,7 +202,7 @@ def tuned(again: Rerun, names: Sequence[str], candidates: int = CANDIDATES) -> d
 
 
 def _skipping(program: Any) -> set[str]:
-    """Products that skip zero tiles; with a given mapping they would not."""
+    """Returns the products that skip zero tiles, which an explicit mapping would disable."""
     sign = ": tiles of zeros"
     return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
 

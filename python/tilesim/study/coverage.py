@@ -1,4 +1,4 @@
-"""Lists which model simulates each operation of a graph, with its shares of work and time."""
+"""Lists the model that simulates each operation of a graph, with shares of work and time."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def runs_of(graph: Graph) -> dict[str, int]:
 
 @dataclass
 class Attribution:
-    """The kernels of a result, by the graph operation that they compute."""
+    """Kernels and cycles of a result by graph operation."""
 
-    #: operation -> cycles of the kernels named after it
+    #: operation -> cycles of its kernels
     cycles: dict[Key, int] = field(default_factory=dict)
     #: operation -> names of its kernels
     kernels: dict[Key, list[str]] = field(default_factory=dict)
     #: operations that share a kernel with array products
     on_array: set[Key] = field(default_factory=set)
-    #: rows that belong to no graph operation: transfers over the link
+    #: rows without a graph operation: transfers over the link
     others: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, graph: Graph, program: Program, result: Result) -> Attribution:
-        """Attributes kernels to operations by the names that lowering derives."""
+        """Attributes kernels to operations by name."""
         names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
         main, found = graph.core.main, cls()
         places: dict[tuple[str, tuple[str, ...]], deque[str]] = {}
@@ -83,7 +83,7 @@ class Attribution:
 
 
 def resolved(name: str, known: set[str]) -> str:
-    """The operation from which lowering derived a name; "" if unknown."""
+    """Returns the operation from whose name lowering derived `name`; "" if unknown."""
     return next((prefix for prefix in prefixes(name) if prefix in known), "")
 
 
@@ -105,25 +105,25 @@ class Coverage(Tabled):
 
     @property
     def unsupported(self) -> list[str]:
-        """Operations that the machine cannot run, with reasons; the host runs them."""
+        """Operations that the machine cannot run, with reasons; the host runs these."""
         rows = [row for row in self.rows if row["on"] == "host" and row["lacking"]]
         return [f"{row['operation']} ({row['kind']}): {row['reason']}" for row in rows]
 
     def table(self) -> Table:
-        """Rows per operation, longest first.
+        """Tabulates the operations, longest first.
 
         Returns:
             Rows with operation, function, kind, runs, on (array, vector unit, copy, host, link, view, weight), kernel
-            (which has its time), reason, lacking (whether the machine cannot run it), flops, bytes (compulsory),
-            cycles, and the shares of each as fractions.
+            (to which its time belongs), reason, lacking (whether the machine cannot run it), flops, bytes (compulsory),
+            cycles, and fractions of total flops, bytes and cycles.
         """
         return Table(sorted(self.rows, key=lambda row: (-row["cycles"], -row["flops"])))
 
     def summary(self) -> Table:
-        """Shares per model.
+        """Tabulates the shares of each model.
 
         Returns:
-            Rows with on, operations (their number), and fractions of FLOPs, bytes and time.
+            Rows with on, operations (number), and fractions of FLOPs, bytes and time.
         """
         rows = []
         for on in ORDER:
@@ -177,7 +177,7 @@ def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3", **options: Any) 
     Args:
         graph: a workload, as for `compile`.
         machine: preset name, file, dict or Machine.
-        options: of `compile` (mapping, lowering, ...) or `simulate` (memory, ...).
+        options: options of `compile` (mapping, lowering, ...) or `simulate` (memory, ...).
 
     Returns:
         The coverage; unsupported operations run on the host.

@@ -49,7 +49,7 @@ class Facts:
     padded_multiply_adds: float = 0.0
     array_busy: float = 0.0  # mean busy cycles over the cores
     vector_operations: float = 0.0
-    bytes: float = 0.0  # bytes of elements; with a cache, bytes that reach the memory
+    bytes: float = 0.0  # without padding; with a cache, bytes that reach the memory
     padded_bytes: float = 0.0
     asked_bytes: float = 0.0  # bytes that cores request, with padding
     sent_bytes: float = 0.0
@@ -86,7 +86,7 @@ class Facts:
         return own
 
     def bounds(self, rates: Rates) -> dict[str, float]:
-        """The least cycles of each part of the machine."""
+        """Returns the least cycles of memory, arrays and vector units."""
         peak = rates.multiply_adds(self.dtype)
         return {
             "memory": self.least_bytes / rates.memory if rates.memory else 0.0,
@@ -95,7 +95,7 @@ class Facts:
         }
 
     def point(self, rates: Rates) -> dict[str, Any]:
-        """The position of the operations on the roofline."""
+        """Returns the position of the operations on the roofline."""
         products = self.multiply_adds > 0
         flops = 2 * self.multiply_adds if products else self.vector_operations
         peak = (2 * rates.multiply_adds(self.dtype) if products else rates.vector) * rates.hertz

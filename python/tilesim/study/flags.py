@@ -1,4 +1,4 @@
-"""Flags points of a sweep at which more of a resource takes longer."""
+"""Flags points of a sweep that are slower although they have more of a resource."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .points import better, readable, unit_of
 __all__ = ["LONGEST", "SLOWER", "flagged", "longest"]
 
 LONGEST = 24  # number of operations stored per point
-SLOWER = 1.001  # least slow-down that rounding cannot explain
+SLOWER = 1.001  # least slow-down beyond rounding
 
 
 def longest(operations: list[dict[str, Any]]) -> list[list[Any]]:
-    """The longest operations of a result, with repeated layers folded."""
+    """Returns names and cycles of the longest operations; repeated layers are folded."""
     sums: dict[str, int] = {}
     for row in operations:
         name = pattern(str(row["name"]))
@@ -25,9 +25,9 @@ def longest(operations: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def flagged(points: list[dict[str, Any]], settings: list[str]) -> dict[int, str]:
-    """Flags of points that are slower than the adjacent point with less of one resource.
+    """Returns, by index, the flags of points that are slower than the adjacent point with less of one resource.
 
-    Adjacent points differ by one step of one setting; for latencies, less is better.
+    Adjacent points differ by one step of one setting; less latency counts as more of a resource.
     """
     found: dict[int, list[str]] = {}
     for path in settings:

@@ -1,4 +1,4 @@
-"""Finds the tensors that kernels of a tile program read and write, and their compulsory bytes."""
+"""Finds the tensors that a tile program's kernels read and write, and their compulsory bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Operands", "Use"]
 
 @dataclass
 class Use:
-    """The tensors of one kernel: the largest number of bytes that one run reads and writes of each."""
+    """The tensors of one kernel, each with the most bytes that one run reads or writes."""
 
     reads: dict[str, float] = field(default_factory=dict)
     writes: dict[str, float] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Operands:
         return bool(self._tensors.get(name, {}).get("level") == "scratchpad")
 
     def _root(self, name: str) -> str:
-        """The tensor that owns a tensor's storage."""
+        """Returns the tensor that owns a tensor's storage."""
         for _ in range(len(self._tensors) + 1):
             parent = self._tensors.get(name, {}).get("alias_of")
             if not parent:
@@ -68,7 +68,7 @@ class Operands:
         return name
 
     def _declared(self, name: str) -> dict[str, Any] | None:
-        """The declaration of a tensor; a function's tensor resolves to its argument."""
+        """Returns a tensor's declaration; a function's parameter resolves to its argument."""
         for _ in range(len(self._given) + 1):
             if name in self._tensors or name not in self._given:
                 break
@@ -89,7 +89,7 @@ class Operands:
             table[name] = min(whole, table.get(name, 0.0) + wanted * size)
 
     def dtype(self, kernels: Sequence[str]) -> str:
-        """The dtype of the operands of products."""
+        """Returns the dtype of the operands of the kernels' products."""
         found: set[str] = set()
         for kernel in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             buffers: dict[str, dict[str, Any]] = {}

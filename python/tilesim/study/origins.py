@@ -1,4 +1,4 @@
-"""Finds the kernels of a result by an operation's name."""
+"""Finds a result's kernels by an operation's name."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 @dataclass
 class NamedKernels:
-    """Kernels, with a note if the name does not denote a kernel."""
+    """Kernels of a name, with a note if the name is not exactly a kernel's name."""
 
     rows: list[dict[str, Any]]
     note: str = ""
 
 
 def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
-    """Kernels that match a pattern: "*" matches a number or text without "." and "/"; "…" matches anything."""
+    """Returns the kernels that match a pattern: "*" matches text without "." and "/"; "…" matches anything."""
     if "*" not in asked.removesuffix(".*") and "…" not in asked:
         return []
     found: list[dict[str, Any]] = []
@@ -46,7 +46,7 @@ def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
 
 
 def _layer_kernels(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> NamedKernels | None:
-    """The kernels of one layer's operation, if the program has the layer once."""
+    """Returns the kernels of one layer's operation if a function runs all layers; else None."""
     parts = asked.split(".")
     for cut in range(1, len(parts)):
         layer, rest = ".".join(parts[:cut]) + ".", ".".join(parts[cut:])
@@ -141,7 +141,7 @@ def _named_kernels(data: Mapping[str, Any], names: Names, asked: str) -> NamedKe
 
 
 def _close(asked: str, names: list[str]) -> list[str]:
-    """Names to suggest; among very many names only some of similar length."""
+    """Returns names to suggest; for very many names, only some of similar length."""
     if len(names) <= MOST:
         return names
     return [name for name in names if abs(len(name) - len(asked)) <= 2 and name[-1:] == asked[-1:]][:MOST] or names[

@@ -1,4 +1,4 @@
-"""The notebook view of a study."""
+"""Draws the notebook view of a study."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["picture"]
 
 
 def picture(study: Any) -> str:
-    """Draws the gain, and each distinct operation before and after tuning; simulates nothing."""
+    """Draws the gain, and each distinct operation before and after tuning, without simulations."""
     simulated = sum(row["cycles"] is not None for row in study.rows)
     cards = [Card("candidates", figures.count(len(study.rows)), f"{simulated:,} simulated")]
     if study.interrupted:

@@ -1,4 +1,4 @@
-"""Plans the points of a sweep: graphs, machines, settings and mappings in order, with illegal points."""
+"""Lists the points of a sweep in order: graphs, machines, settings, mappings, including illegal points."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mapping_of(sent: Any) -> Any:
 
 @dataclass
 class StudyPlan:
-    """The points of one call: rows in order, and a machine for each legal row."""
+    """The points of one sweep: rows in order, and a machine for each legal row."""
 
     rows: list[dict[str, Any]]
     settings: list[dict[str, Any]]
@@ -50,7 +50,7 @@ class StudyPlan:
 
 
 def several_of(given: Any, what: str) -> tuple[list[Any], bool]:
-    """Converts one value or a list to a list, and says which it was."""
+    """Returns the given value or list as a list, and whether it was a list."""
     several = isinstance(given, Sequence) and not isinstance(given, (str, os.PathLike))
     if several and not len(given):
         raise user_error("the list is empty", place=f"sweep: {what}", allowed="at least one")
@@ -58,7 +58,7 @@ def several_of(given: Any, what: str) -> tuple[list[Any], bool]:
 
 
 def graphs_of(given: Any) -> tuple[list[tuple[str, Graph]], bool]:
-    """Names each graph, and says whether several were given."""
+    """Returns (name, graph) of each graph, and whether several were given."""
     if isinstance(given, Mapping):
         pairs, several = [(str(name), one) for name, one in given.items()], True
         if not pairs:
@@ -84,7 +84,7 @@ def planned(
     columns: tuple[bool, bool, bool],
     where: Callable[[dict[str, Any]], Any] | None,
 ) -> StudyPlan:
-    """Makes rows of settings in order, with a status for illegal and excluded ones."""
+    """Returns rows of settings in order; illegal and excluded rows have a status."""
     plan, seen = StudyPlan([], [], [], [], [], []), set()
     axes.check_names(machines[0])
     hashes = [base.core.hash() for base in machines]

@@ -56,7 +56,7 @@ _RATIOS = tuple(i / 20 for i in range(1, 21))
 
 
 def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = None) -> list[Any]:
-    """Lists the values of a slider within the setting's range, in equal ratios if it has no natural step."""
+    """Returns the values of a slider within the setting's range, in equal ratios if the setting has no natural step."""
     number = setting.number(value)
     if number is None:
         found = [False, True] if isinstance(value, bool) else list(setting.allowed)
@@ -113,11 +113,11 @@ class Play(Tabled):
 
         Args:
             path: any setting, with or without a slider.
-            value: as in a machine file.
+            value: the value as in a machine file.
 
         Returns:
-            The new result; None for contradictory settings or if the machine cannot run the workload: `error` has the
-            reason, machine and result stay. An invalid value is discarded; one that contradicts other settings is kept
+            The new result; None if settings contradict or the machine cannot run the workload: then `error` has the
+            reason, machine and result stay. An invalid value is discarded; a value that contradicts others is kept
             until they change too.
         """
         begun, full = time.perf_counter(), SHORT.get(path, path)
@@ -141,23 +141,23 @@ class Play(Tabled):
         """Returns to the initial machine.
 
         Returns:
-            Its result.
+            The initial machine's result.
         """
         self._wanted.clear()
         self.machine, self.result, self.error = self.start, self.before, ""
         return self.before
 
     def table(self) -> Table:
-        """The changed settings.
+        """Tabulates the changed settings.
 
         Returns:
-            Rows with setting, start, now (as in a machine file) of the last legal settings.
+            Rows with setting, start and now (values as in a machine file).
         """
         rows = self.start.diff(self.machine).rows
         return Table([{"setting": row["setting"], "start": row["a"], "now": row["b"]} for row in rows])
 
     def html(self) -> str:
-        """Current time, bottleneck, longest operations and roofline.
+        """Draws current time, bottleneck, longest operations and roofline.
 
         Returns:
             An HTML fragment.
@@ -165,7 +165,7 @@ class Play(Tabled):
         return page(self.before, self.result, self.error, self.took, self.notes)
 
     def widget(self) -> Any:
-        """Sliders with the HTML view.
+        """Builds sliders with the HTML view.
 
         Returns:
             A box of ipywidgets.
@@ -234,12 +234,12 @@ def play(
     settings: Sequence[str] | Mapping[str, tuple[Any, Any]] | None = None,
     **options: Any,
 ) -> Play:
-    """Interactive sliders for a machine's settings: each change updates time, bottleneck and roofline.
+    """Creates interactive sliders for a machine's settings; each change updates time, bottleneck and roofline.
 
     A notebook cell displays them; elsewhere `.set(path, value)` changes a setting.
 
     Args:
-        graph: the workload, as `compile` takes it.
+        graph: the workload, as for `compile`.
         machine: preset name, file, dict or Machine to start from.
         settings: paths with a slider, or path to smallest and largest value as in a file (("100 GB/s", "2 TB/s"));
             default: the most important ones. Sliders stay within the declared ranges (`notes` names shortened ones), by
@@ -285,7 +285,7 @@ def _counted(machine: Machine) -> str:
 
 
 def _cut(setting: Setting, path: str, value: Any, ends: tuple[float, float] | None) -> list[str]:
-    """Notes that a slider was shortened, or that the machine's value lies outside it."""
+    """Returns notes if a slider was shortened, or if the machine's value lies outside of it."""
     if ends is None or setting.low is None or setting.high is None:
         return []
     asked = f"{shown_value(setting.text(ends[0]))} to {shown_value(setting.text(ends[1]))}"

@@ -1,4 +1,4 @@
-"""Combines values of settings, also paired and derived ones, to the points of a sweep in a fixed order."""
+"""Combines independent, paired and derived settings to the points of a sweep in a fixed order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _kinds() -> dict[str, str]:
 
 
 def _core_path(path: str) -> str:
-    """Resolves short names and settings of a core type to the core's path."""
+    """Converts a short name, or a setting of a core type, to the core's setting path."""
     path = SHORT.get(path, path)
     parts = path.split(".")
     if parts[0] == "cores" and len(parts) > 2:
@@ -62,7 +62,7 @@ def _core_path(path: str) -> str:
 
 
 def unit_of(path: str) -> str:
-    """The base unit of a setting."""
+    """Returns the base unit of a setting."""
     found = _UNITS.get(_kinds().get(_core_path(path), ""))
     return found[0] if found else ""
 
@@ -79,7 +79,7 @@ def readable(value: Any, unit: str) -> str:
 
 
 def better(path: str) -> int:
-    """1 if a larger value is more of a resource, -1 if less, 0 if neither."""
+    """Returns 1 if a larger value is more of a resource, -1 if it is less, 0 otherwise."""
     name = _core_path(path)
     kind = _kinds().get(name, "")
     if kind in ("bandwidth (B/s)", "frequency (Hz)") or name in (*_MORE_COUNTS, *_MORE_SIZES):
@@ -88,7 +88,7 @@ def better(path: str) -> int:
 
 
 def _number(path: str, value: Any) -> tuple[Any, Any]:
-    """Converts a value for a row (a number in the base unit), and for a machine."""
+    """Returns a value for the row (a number in the base unit) and for the machine."""
     found = _UNITS.get(_kinds().get(_core_path(path), ""))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
@@ -98,7 +98,7 @@ def _number(path: str, value: Any) -> tuple[Any, Any]:
     if is_text(value):
         try:
             number = read(value)
-        except _core.UserError:  # the machine raises an error for this value later
+        except _core.UserError:  # the machine later raises an error for this value
             return value, value
         return (number if scale == 1 else number / scale), value
     if is_number(value) and math.isfinite(float(value)):

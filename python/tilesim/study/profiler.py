@@ -1,4 +1,4 @@
-"""Measures the time of each operation (reference kernels and torch) beside its simulated time."""
+"""Measures each operation's time in reference kernels and torch, and simulates it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["OperationTimes", "profile"]
 
 @checked_class()
 class OperationTimes(Tabled):
-    """Measured time on this computer and simulated time on a machine, per operation."""
+    """Measured times on this computer and simulated times on a machine, per operation."""
 
     def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
         """Stores the rows; `profile` calls this."""
         self.rows, self.result = rows, result
 
     def table(self) -> Table:
-        """Rows per operation, longest simulated time first.
+        """Tabulates the operations, longest simulated time first.
 
         Returns:
             Rows with operation, function, kind, calls, reference_ms (the reference kernels on this computer), torch_ms
@@ -40,10 +40,10 @@ class OperationTimes(Tabled):
         return Table(sorted(self.rows, key=lambda row: (-row["simulated_ms"], -row["reference_ms"])))
 
     def totals(self) -> dict[str, float]:
-        """Sums of the columns.
+        """Sums the columns.
 
         Returns:
-            Milliseconds by column; torch's include work between operations.
+            Milliseconds by column; those of torch include work between operations.
         """
         keys = [key for key in ("reference_ms", "torch_ms", "simulated_ms") if self.rows and key in self.rows[0]]
         return {key: sum(row[key] for row in self.rows) for key in keys}
@@ -78,12 +78,12 @@ def profile(
     """Times a model's operations on this computer, and simulates them on a machine.
 
     Args:
-        model: a torch.nn.Module (then eager torch is timed too, and `inputs` are its arguments), or a graph as for
+        model: a torch.nn.Module (which is also timed in eager torch, with `inputs` as arguments), or a graph as for
             `compile`.
-        inputs: as for `execute`; default for a graph: random.
+        inputs: inputs as for `execute`; random by default for a graph.
         machine: preset name, file, dict or Machine.
-        seed: of random inputs.
-        runs: of each execution; the fastest is used.
+        seed: seed of random inputs.
+        runs: number of runs of each execution, of which the fastest counts.
         fallback: as for `compile`.
 
     Returns:

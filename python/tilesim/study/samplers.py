@@ -1,4 +1,4 @@
-"""Samplers of candidates for tuning. All start with the default mapping and the heuristic's."""
+"""Samplers of tuning candidates; all start with the default mapping and the heuristic's mapping."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..mapping.entries import Nest
 from ..mapping.fields import fields_of
 
 SAMPLERS = ("model", "random", "optuna")
-TRIES = 64  # draws per candidate, because most nests do not fit the scratchpad
+TRIES = 64  # most draws per candidate, because many nests do not fit the scratchpad
 
 Candidate = tuple[Nest, dict[str, Any]]
 
 
 def _first_nests(kernel: Product | VectorKernel) -> list[Nest]:
-    """The first candidates: the default nest, and the heuristic's if different."""
+    """Returns the first candidates: the default nest, and the heuristic's nest if different."""
     if isinstance(kernel, VectorKernel):
         return [kernel.nest]
     heuristic = dict(kernel.problem.heuristic())
@@ -40,7 +40,7 @@ class ModelSampler:
         self._left = listed[: budget - len(divided)] + divided
 
     def ask(self, count: int) -> list[Candidate]:
-        """The next candidates."""
+        """Returns the next candidates."""
         batch, self._left = self._left[:count], self._left[count:]
         return batch
 
@@ -49,7 +49,7 @@ class ModelSampler:
 
 
 def _split_over_contexts(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
-    """Finds the best nests of the kernel split over contexts, without a bound because contexts share units."""
+    """Returns the best nests of the kernel split over contexts, with bound 0 because contexts share units."""
     chosen: list[Candidate] = []
     for other in kernel.divided:
         most = count // len(kernel.divided)
@@ -82,12 +82,12 @@ class DrawnSampler:
         return True
 
     def given(self, count: int) -> list[Candidate]:
-        """The first candidates."""
+        """Returns the first candidates."""
         taken, self._given = self._given[:count], self._given[count:]
         return [(nest, self.kernel.cost(nest)) for nest in taken if self.fresh(nest) or nest == self.kernel.nest]
 
     def ask(self, count: int) -> list[Candidate]:
-        """The next candidates; fewer at the end of the space."""
+        """Returns the next candidates; fewer at the end of the space."""
         batch = self.given(count)
         for _ in range(TRIES * count):
             if len(batch) == count:
@@ -128,7 +128,7 @@ class OptunaSampler(DrawnSampler):
                     for name, sizes in zip(self.kernel.names, getattr(self.space, field.space), strict=True)
                 ]
             elif field.space == "pieces":
-                continue  # this field follows from the tiles below
+                continue  # derived from the tiles below
             elif field.space:
                 choices = getattr(self.space, field.space)
                 choice = choices[trial.suggest_categorical(field.name, list(range(len(choices))))]
@@ -140,7 +140,7 @@ class OptunaSampler(DrawnSampler):
         return dict(self.space.cut(nest, trial.suggest_categorical("pieces", choices)))
 
     def ask(self, count: int) -> list[Candidate]:
-        """The next candidates; illegal ones are reported to Optuna at once."""
+        """Returns the next candidates; reports illegal ones to Optuna at once."""
         batch = self.given(count)
         self._trials = [None] * len(batch)
         for _ in range(TRIES * count):

@@ -1,4 +1,4 @@
-"""Attributed time windows of operations, from the recorded intervals of a simulation."""
+"""Attributes time windows to operations from a simulation's recorded intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
 
 
 def busy(intervals: Cycles) -> int:
-    """Number of cycles in the union of intervals."""
+    """Returns the number of cycles in the union of intervals."""
     if not len(intervals):
         return 0
     grid = np.unique(intervals)
@@ -36,7 +36,7 @@ def _by_label(labels: Cycles, number: int) -> list[Cycles]:
 
 
 def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
-    """The shortest blocks in which two orders hold the same runs: the runs in the first order, and their slice."""
+    """Returns the shortest blocks in which two orders contain the same runs: runs in the first order, and slice."""
     rank = np.empty(len(other), np.int64)
     rank[other] = np.arange(len(other))
     ends = np.flatnonzero(np.maximum.accumulate(rank[one]) == np.arange(len(one))) + 1
@@ -51,16 +51,16 @@ def _as_named(block: Cycles, runs: Cycles) -> Cycles:
 
 
 def _off(laid: Cycles, wanted: Cycles) -> int:
-    """The deviation of windows from the cycles that the engine attributed."""
+    """Returns the sum of deviations between windows and the cycles that the engine attributed."""
     own = np.bincount(laid[:, 0], laid[:, 2] - laid[:, 1], len(wanted))
     return int(np.abs(own - wanted).sum())
 
 
 class Spans:
-    """Runs of every operation with their attributed time windows.
+    """The runs of every operation with their attributed time windows.
 
-    A run's window begins when all earlier runs of the program have finished, and ends when it finishes, as in the
-    engine; the order of operations in the queues separates runs.
+    A run's window begins when all earlier runs of the program have finished, and ends when the run finishes, as in the
+    engine. The order of operations in the queues separates runs.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class Spans:
     def _stretches(self, counts: Sequence[int], exclusive: Mapping[int, int]) -> Cycles:
         """[runs, 3]: label, start and finish of each run's window, in the order that reproduces the engine's counts.
 
-        The program order of overlapping runs is that of their starts or of their finishes; equal blocks of overlapping
+        Overlapping runs are in program order by their starts or by their finishes; equal blocks of overlapping
         runs use the same order.
         """
         found = self._runs(np.asarray(counts, np.int64))
@@ -121,7 +121,7 @@ class Spans:
         return np.stack([runs[:, 0], starts, ends], axis=1)
 
     def _runs(self, counts: Cycles) -> Cycles:
-        """[runs, 3]: label, first start and last finish of each run over all units."""
+        """Returns [runs, 3]: label, first start and last finish of each run over all units."""
         unit, label, start, finish = self.intervals.T
         if not len(unit):
             return np.zeros((0, 3), np.int64)
@@ -151,16 +151,16 @@ class Spans:
         return np.concatenate(result)
 
     def of(self, names: Sequence[str]) -> Cycles:
-        """The time windows of operations."""
+        """Returns the time windows of operations, [windows, 2]."""
         return np.asarray(self._windows[self._chosen(self._stretch, names)][:, 1:])
 
     def _chosen(self, places: Sequence[Cycles], names: Sequence[str]) -> Cycles:
-        """The rows of operations, in order."""
+        """Returns the row indices of operations in ascending order."""
         found = [places[self.labels[name]] for name in dict.fromkeys(names) if name in self.labels]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def work(self, names: Sequence[str]) -> dict[tuple[int, str], list[Cycles]]:
-        """The busy intervals of units for operations."""
+        """Returns the intervals in which each unit works on operations."""
         own = self.intervals[self._chosen(self._own, names)]
         found: dict[tuple[int, str], list[Cycles]] = {}
         for unit in np.unique(own[:, 0]).tolist():

@@ -19,7 +19,7 @@ from ..results.result import Result, Table
 class Study(Tabled):
     """The result of tuning: `best` (a mapping table for `compile`), `result`, and every candidate in `rows`.
 
-    After Ctrl-C the whole graph is simulated on first use of `best`, `result`, `baseline` or `gain`.
+    After Ctrl-C, the first use of `best`, `result`, `baseline` or `gain` simulates the complete graph.
     """
 
     def __init__(self, graph: Graph, machine: Machine, fidelity: str) -> None:
@@ -38,7 +38,7 @@ class Study(Tabled):
         """Defers the end of an interrupted tuning to first use.
 
         Args:
-            rest: simulates the whole graph.
+            rest: function that simulates the complete graph.
         """
         self.interrupted, self._rest = True, rest
 
@@ -61,7 +61,7 @@ class Study(Tabled):
 
     @property
     def result(self) -> Result | None:
-        """The whole graph with the best mappings."""
+        """The result of the complete graph with the best mappings."""
         self._finish()
         return self._result
 
@@ -71,7 +71,7 @@ class Study(Tabled):
 
     @property
     def baseline(self) -> Result | None:
-        """The whole graph with the default mappings."""
+        """The result of the complete graph with the default mappings."""
         self._finish()
         return self._baseline
 
@@ -81,13 +81,13 @@ class Study(Tabled):
 
     @property
     def gain(self) -> float:
-        """Ratio of the default mapping's cycles to the best ones; 1.0 until both are known."""
+        """Ratio of the default mapping's cycles to the best mapping's cycles; 1.0 until both are known."""
         if self.result is None or self.baseline is None:
             return 1.0
         return self.baseline.cycles / max(1, self.result.cycles)
 
     def table(self) -> Table:
-        """One row per candidate: operation, rank by the cost model, modelled and simulated cycles, mapping.
+        """Tabulates the candidates: operation, rank by the cost model, modelled and simulated cycles, mapping.
 
         Returns:
             The rows; `cycles` is None for a candidate pruned by its bound.
@@ -95,15 +95,15 @@ class Study(Tabled):
         return Table(self.rows)
 
     def summary(self) -> Table:
-        """One row per distinct operation: count, cycles of the default and of the best mapping.
+        """Tabulates the distinct operations: count, cycles of the default and of the best mapping.
 
         Returns:
-            The rows; `gap` is the distance of the best mapping from the model's lower bound, as a ratio.
+            The rows; `gap` is the best mapping's distance from the model's lower bound, as a ratio.
         """
         return Table(self.operations)
 
     def history(self) -> Table:
-        """Improvement of every operation's best mapping by candidate.
+        """Tabulates how each operation's best mapping improves with the candidates.
 
         Returns:
             One row per simulated candidate in order: operation, candidate number, cycles, least cycles so far.

@@ -33,14 +33,14 @@ from .work import LruCache, Options, StudyWork, grouped_points, named, points_of
 
 __all__ = ["sweep"]
 
-ATTEMPTS = 3  # how often an executor restarts after its workers died
+ATTEMPTS = 3  # most restarts of an executor whose workers died
 INTERRUPTED = "failed: interrupted before it was simulated"
 
 Progress = Callable[[int, int, str], None]
 
 
 def _hashable(options: Options) -> dict[str, Any]:
-    """Converts options for the key of a stored result; arrays count by their elements."""
+    """Converts options to a part of a store key, with arrays as their elements."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -58,7 +58,7 @@ def _hashable(options: Options) -> dict[str, Any]:
 
 
 def _metrics_key(metrics: tuple[Metric, ...]) -> list[str]:
-    """Converts metrics for the key of a stored result; functions count by module and name."""
+    """Converts metrics to a part of a store key, with functions as module and name."""
     names = []
     for metric in metrics:
         own = getattr(metric, "__qualname__", "") if callable(metric) else metric
@@ -105,18 +105,18 @@ def sweep(
         graph: a workload, as for `compile`, or several (a dict names them).
         machine: the base machine, or several.
         changes: setting path to its values, with unit ("900 GB/s") or as numbers in the base unit (B/s, B, Hz, s, J); a
-            tuple of paths to tuples of paired values; a path to a function that derives the value from a dict of the
-            settings before it.
+            tuple of paths to tuples of paired values; or a path to a function that derives the value from a dict of the
+            preceding settings.
         mappings: strategies or tables, as for `compile` (a dict names them); default: "profile".
         metrics: columns: cycles, seconds, milliseconds, bottleneck, bytes (off-chip), joules, watts, tops_per_watt, mm2
             (None where unknown), utilisation (of the arrays), "utilisation.memory", ..., and
             functions of the Result (at module level for processes).
-        where: filter on a row's settings; excluded points have status "excluded".
-        on_error: "row": an illegal or failed point is a row with its reason; "raise": the first error is raised;
+        where: predicate on a row's settings; other points have status "excluded".
+        on_error: "row": an illegal or failed point becomes a row with its reason; "raise": the first error is raised;
             default: "row", but raise if every point fails.
         progress: True for a bar, or a function of points done, total and remaining time as text.
         executor: any `concurrent.futures` executor, or one of `ts.executors`; default: threads.
-        store: of results, or its path; an interrupted sweep resumes from it.
+        store: store of results, or its path; an interrupted sweep resumes from it.
         jobs: number of threads; default: one per processor.
         memory: fidelity of the memory; default: the machine's.
         options: other options of `compile` or `simulate` (fuse, contexts, tensors, resident, network, ...) for all
@@ -124,7 +124,7 @@ def sweep(
 
     Returns:
         One row per combination: graph, machine and mapping (if several), settings (numbers in base units: `.units`),
-        metrics (None without a result), status ("ok", "illegal: reason", "failed: reason", "excluded") and flag (where
+        metrics (None without a result), status ("ok", "illegal: reason", "failed: reason", "excluded") and flag (if
         more of a resource is slower). After Ctrl-C without a store, the other rows have status "failed: interrupted
         ..."; with a store, KeyboardInterrupt is raised.
 
@@ -263,14 +263,14 @@ class _Call:
                     pool.restart()
 
     def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], cache: Store | None) -> None:
-        """Stores the outcomes of one task."""
+        """Records the outcomes of one task, and stores them if a store is given."""
         self.known |= rows
         found = {keys[i]: row for i, row in rows.items() if _is_storable(row)} if cache is not None else {}
         if cache is not None and found:
             cache.put(found)
 
     def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], StudyWork]:
-        """The data that points share, by graph, machine and mapping."""
+        """Returns the work that points share, by graph, machine and mapping."""
         local, programs = shares_memory(pool), LruCache(16)
         graphs: list[Any] = list(self.graphs)
         machines: list[Any] = list(self.machines)

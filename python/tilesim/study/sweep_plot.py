@@ -20,7 +20,7 @@ def _labelled(sweep: Any, name: str) -> str:
 
 
 def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
-    """The named setting, or the setting with the most values."""
+    """Returns the named setting, or the setting with the most values."""
     if name is not None:
         return name
     found = [one for one in sweep.varied() if one not in taken]
@@ -38,7 +38,7 @@ def _title(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
 
 
 def _line_key(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The values that identify a row's line."""
+    """Returns the values that identify the line to which a row belongs."""
     names = [key for key in ("graph", "machine", "mapping") if key in row] + sweep.settings
     return tuple((name, sweep.shown(name, row[name])) for name in names if name not in taken)
 
@@ -68,7 +68,7 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
 
 
 def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """Draws a metric over two settings for one graph, with the best value over the others."""
+    """Draws a metric over two settings for one graph, with the best value over all other settings."""
     x = _setting(sweep, x, (y,) if y else ())
     y, value = _setting(sweep, y, (x,)), value or sweep.metric()
     rows = sweep.rows_with([x, y, value])

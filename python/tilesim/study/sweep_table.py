@@ -28,7 +28,7 @@ class Sweep(Table):
     """Rows of a sweep: settings, metrics, `status` and `flag` of each point, in a fixed order.
 
     `units` has the units of numeric columns (settings in base units: B/s, B, Hz, s, J); `settings` and `metrics` name
-    the columns of each kind; `interrupted` is true if Ctrl-C left points out.
+    the columns of each kind; `interrupted` is true if Ctrl-C stopped the sweep.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Sweep(Table):
         return Sweep(rows, self.settings, self.metrics, self.units, self.interrupted)
 
     def ok(self) -> Sweep:
-        """The points with a result.
+        """Returns the points with a result.
 
         Returns:
             The rows.
@@ -56,7 +56,7 @@ class Sweep(Table):
         return self._with([row for row in self.rows if row["status"] == "ok"])
 
     def flags(self) -> Sweep:
-        """The points at which more of a resource takes longer.
+        """Returns the points that are slower although they have more of a resource.
 
         Returns:
             The rows.
@@ -64,10 +64,10 @@ class Sweep(Table):
         return self._with([row for row in self.rows if row["flag"]])
 
     def only(self, columns: Mapping[str, Any]) -> Sweep:
-        """The points with these values.
+        """Returns the points with these values.
 
         Args:
-            columns: column to its value ({"graph": "bert-base"}), or to a list of values.
+            columns: dict from column to its value ({"graph": "bert-base"}), or to a list of values.
 
         Returns:
             The rows.
@@ -84,13 +84,13 @@ class Sweep(Table):
         return self._with([row for row in self.rows if all(row[name] in one for name, one in wanted.items())])
 
     def pareto(self, metrics: Sequence[str] = ("seconds", "bytes")) -> Sweep:
-        """The Pareto-optimal points of each graph.
+        """Returns the Pareto-optimal points of each graph.
 
         Args:
             metrics: numeric columns; less is better, except for tops_per_watt and utilisation.
 
         Returns:
-            The rows by graph, sorted by the first metric; all of equal points.
+            The rows by graph, sorted by the first metric; includes all of equal points.
 
         Raises:
             UserError: for an unknown column or one without numbers.
@@ -113,7 +113,7 @@ class Sweep(Table):
         return self._with(kept)
 
     def _numbers(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows that have a number in each of these columns."""
+        """Returns the rows with a number in each of these columns."""
         columns = [*self.settings, *self.metrics]
         for name in names:
             if name not in columns:
@@ -138,7 +138,7 @@ class Sweep(Table):
             kind: "lines" (a metric over a setting, one line per combination of the others), "heatmap" (a metric over
                 two settings, the best of the others, for one graph), "pareto" (two metrics with each graph's Pareto
                 front). The title names omitted points.
-            x: a setting (for "pareto" a metric); default: the one with the most values.
+            x: a setting (for "pareto" a metric); default: the setting with the most values.
             y: the metric of "lines" and "pareto", or the second setting of "heatmap"; default: the first.
             value: the metric of "heatmap"; default: the first.
             axes: matplotlib axes; default: new ones.
@@ -163,7 +163,7 @@ class Sweep(Table):
         return drawn.figure
 
     def rows_with(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows with numbers, for charts.
+        """Returns rows with numbers, for charts.
 
         Args:
             names: columns that must have a number.
@@ -177,22 +177,22 @@ class Sweep(Table):
         return self._numbers(names)
 
     def varied(self) -> list[str]:
-        """Numeric settings, most values first: the default axes of charts.
+        """Returns the numeric settings, most values first, which are the default axes of charts.
 
         Returns:
-            The columns; those with one value last.
+            The columns.
         """
         values = {name: {row[name] for row in self.rows if _number(row[name])} for name in self.settings}
         return sorted((name for name, own in values.items() if own), key=lambda name: -len(values[name]))
 
     def left_out(self, drawn: int) -> str:
-        """The title of a chart about omitted points.
+        """Describes the points that a chart omits.
 
         Args:
             drawn: number of drawn points.
 
         Returns:
-            The number of omitted points and why; "" if none is omitted.
+            The number of omitted points and the reason; "" if none is omitted.
         """
         without = len(self.rows) - drawn
         if not without:
@@ -203,16 +203,16 @@ class Sweep(Table):
         return f"{without:,} of {len(self.rows):,} points are not drawn: {why}"
 
     def metric(self) -> str:
-        """The default metric of charts.
+        """Returns the default metric of charts.
 
         Returns:
-            The column.
+            The column's name.
         """
         found = [name for name in _PREFERRED if name in self.metrics] or self.metrics
         return found[0] if found else ""
 
     def summary(self) -> str:
-        """The number of points per status, and the best point of a single graph.
+        """Describes the number of points by status, and the best point of a single graph.
 
         Returns:
             One line.
@@ -234,7 +234,7 @@ class Sweep(Table):
         return [*(key for key in ("graph", "machine", "mapping") if self.rows and key in self.rows[0]), *self.settings]
 
     def shown(self, column: str, value: Any) -> str:
-        """A value as text.
+        """Formats a value.
 
         Args:
             column: the value's column.

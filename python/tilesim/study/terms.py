@@ -1,4 +1,4 @@
-"""Splits operations' time above their lower bound into terms: every cycle belongs to one term."""
+"""Splits the time of operations into their lower bound and further terms; every cycle belongs to one term."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Account:
             self.how[name] = how
 
     def peel(self, whole: float, parts: Sequence[tuple[str, float]], rest: str, how: str = "counted") -> None:
-        """Takes parts from `whole` in order, and gives the remainder to `rest`."""
+        """Gives cycles of `whole` to the parts in order, and the remainder to the term `rest`."""
         for name, cycles in parts:
             taken = min(whole, max(0.0, cycles))
             self.give(name, taken, how)
@@ -108,7 +108,7 @@ def _memory_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: f
 
 
 def _latency(data: Mapping[str, Any], rates: Rates) -> float:
-    """Cycles of a load's latency on an idle machine."""
+    """Returns the latency of a load on an idle machine in cycles."""
     settings = data["configuration"]
     network, dma = settings["network"], settings["core"]["dma"]
     clock = _core.parse_frequency(str(network["clock"])) / rates.hertz
@@ -117,7 +117,7 @@ def _latency(data: Mapping[str, Any], rates: Rates) -> float:
 
 
 def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
-    """Bytes over links between regions, with the share that they have in the full run."""
+    """Estimates an operation's bytes over links between regions by their share in the complete run."""
     local, remote = data.get("memory_local_bytes", 0), data.get("memory_remote_bytes", 0)
     passed = sum(row["bytes"] for row in data["units"] if row["kind"] == "region_link")
     sent = sum(row["bytes"] for row in data["units"] if row["kind"] == "send")
@@ -128,7 +128,7 @@ def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
 def terms_of(
     facts: Facts, rates: Rates, data: Mapping[str, Any], spans: Spans | None
 ) -> tuple[list[dict[str, Any]], str]:
-    """Computes the terms of the time of some operations."""
+    """Returns the terms of the time of operations, and the part of the machine that bounds them."""
     bounds = facts.bounds(rates)
     part = max(bounds, key=lambda name: bounds[name])
     part = part if bounds[part] > 0 else "none"
@@ -216,7 +216,7 @@ def _cores(spans: Spans, facts: Facts, grid: Cycles, drain: int) -> dict[int, _C
 
 
 def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, Any], part: str, spans: Spans) -> None:
-    """Attributes time to terms by recorded intervals: each instant of each core belongs to one state."""
+    """Attributes time to terms by recorded intervals; each cycle of each core belongs to one state."""
     array = data["configuration"]["core"]["array"]
     held = array["dataflow"] != "output_stationary" and array["weight_double_buffer"]
     drain = array["rows"] + array["columns"] - 2 if held and not array["sparse"]["multipliers"] else 0
@@ -237,7 +237,7 @@ def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, 
     kept = steps * ~moving if part in ("memory", "none") else steps
     absent = float(number - len(cores)) * float(kept.sum())
     for core in cores.values():
-        if part == "vector":  # overlapping time belongs to the bounding part
+        if part == "vector":  # overlapping time counts for the bounding part
             core.array, core.arrays = core.array & ~core.vector, core.arrays * ~core.vector
         else:
             core.vector = core.vector & ~core.array
@@ -257,7 +257,7 @@ def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, 
 def _states(
     core: _Core, steps: npt.NDArray[np.float64], grid: Cycles, windows: Cycles, left: dict[str, float]
 ) -> float:
-    """Adds a core's cycles in each state; returns the cycles in which it takes no part in a run."""
+    """Adds a core's cycles in each state; returns the cycles in which the core is idle in a run."""
     free = ~(core.array | core.vector)
     at = np.searchsorted(windows[:, 0], grid[:-1], side="right") - 1  # the run's stretch of each step
     computes = np.where(free, np.int64(-1), np.arange(len(steps)))
@@ -286,7 +286,7 @@ def _states(
 
 
 def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float) -> None:
-    """Attributes the time of arrays that are not the bound; padding is a separate term."""
+    """Attributes the time of arrays if another part is the bound; padding is a separate term."""
     peak = rates.multiply_adds(facts.dtype) or 1.0
     padded, useful = facts.padded_multiply_adds / peak, facts.multiply_adds / peak
     ragged = cycles * padded / max(padded + useful, facts.array_busy, 1e-9)
@@ -295,7 +295,7 @@ def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float)
 
 
 def _within(spans: Spans, work: Mapping[tuple[int, str], list[Cycles]], windows: Cycles, part: str) -> float:
-    """The share of a part's work that lies within the operations' attributed time."""
+    """Returns the share of a part's work within the operations' attributed time."""
     kinds = {"vector": ("vector",), "memory": ("load", "store"), "none": ("load", "store")}
     others = ("vector", "cross_lane", "load", "store", "send")
     chosen = [

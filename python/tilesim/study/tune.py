@@ -32,10 +32,10 @@ from .work import travelling
 
 __all__ = ["Study", "tune"]
 
-BATCH = 16  # candidates between two prunings; a fixed number, so that results do not depend on the workers
+BATCH = 16  # candidates between two prunings; constant, so that results do not depend on the workers
 CHUNK = 4  # candidates that one task simulates
 REFUSED = -1
-CONFIRMED = 4  # candidates that are simulated again at the higher fidelity
+CONFIRMED = 4  # candidates simulated again at the higher fidelity
 
 
 @lru_cache(maxsize=8)
@@ -48,7 +48,7 @@ def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
 def _measure(
     graph: Any, machine: Any, fuse: str, memory: str, part: str, operation: str, nests: list[Nest]
 ) -> list[tuple[int, str]]:
-    """Simulates a standalone kernel under each nest: cycles, or REFUSED and the reason if lowering rejects the nest."""
+    """Simulates a standalone kernel under each nest; returns cycles and "", or REFUSED and lowering's reason."""
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
@@ -84,11 +84,11 @@ class _Tuner:
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
         self.sampler, self.seed, self.mapping = "model", 0, "profile"
-        self.alone: dict[str, Nest] = {}  # best nests with one context, where several contexts are better
+        self.alone: dict[str, Nest] = {}  # best nests with one context, for kernels whose best nest has several
         self.tell: Callable[[int, str], None] = lambda done, name: None
 
     def measure(self, product: Kernel, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
-        """Simulates nests; reads cycles that the store has."""
+        """Returns the cycles of nests from the store or by simulation."""
         keys = [
             Store.key(operation=product.key, machine=self.hash, memory=memory, fuse=self.fuse, nest=nest)
             for nest in nests
@@ -186,7 +186,7 @@ class _Tuner:
         )
 
     def closer(self, product: Kernel, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
-        """Simulates the best few again at the higher fidelity: the default's cycles, and the best nest."""
+        """Simulates the best few again at the higher fidelity; returns the default's cycles, and the best nest."""
         rows = self.study.rows[-len(listed) :]
         simulated = [i for i, row in enumerate(rows) if row["cycles"] is not None]
         chosen = sorted(simulated, key=lambda i: (rows[i]["cycles"], i))[:CONFIRMED]
@@ -204,7 +204,7 @@ class _Tuner:
         self.finish()
 
     def finish(self) -> None:
-        """Simulates the whole graph; keeps a rule's mapping if it is faster."""
+        """Simulates the complete graph; uses the mapping of a rule instead if it is faster."""
         study = self.study
         memory = self.confirm or study.fidelity
         baseline = simulate(compile(study.graph, study.machine, mapping=self.mapping, fuse=self.fuse), memory=memory)
@@ -215,7 +215,7 @@ class _Tuner:
             study.best.entries.clear()
             tuned = baseline
         profile = json.loads(study.machine.core.to_json()).get("lowering", {})
-        has_profile = "product" in profile or "convolution" in profile  # without a profile the default is "cost"
+        has_profile = "product" in profile or "convolution" in profile  # without a profile, the default equals "cost"
         for rule in ("heuristic", "cost") if has_profile else ("heuristic",):
             result = simulate(compile(study.graph, study.machine, mapping=rule, fuse=self.fuse), memory=memory)
             if result.cycles >= tuned.cycles:
@@ -266,7 +266,7 @@ def _text(nest: Nest) -> str:
 
 
 def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, list[str]]]:
-    """Groups equal kernels with their names; ambiguous names are not tuned."""
+    """Groups equal kernels with their names; skips ambiguous names."""
     keys_of: dict[str, set[str]] = {}
     for product in chosen:
         keys_of.setdefault(product.operation, set()).add(product.key)
@@ -282,7 +282,7 @@ def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, 
 
 
 def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machine, fuse: str) -> None:
-    """Splits every kernel over two and over all contexts of a core, if it has several."""
+    """Adds to each kernel its splits over two and over all contexts of a core, if cores have several."""
     most = int(machine.get("core.contexts"))
     for count in sorted({2, most} if most > 1 else ()):
         try:
@@ -315,8 +315,8 @@ def tune(
 ) -> Study:
     """Finds the fastest mapping of every distinct product and vector kernel by simulating candidates.
 
-    The cost model ranks the nests of each kernel, the best ones are simulated (the standalone kernel), and the whole
-    graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are skipped. The result
+    The cost model ranks the nests of each kernel, the best are simulated as standalone kernels, and the complete
+    graph is simulated at the end. Skips candidates whose lower bound exceeds the best simulated time. The result
     does not depend on the number of workers, and is never slower than the default and the heuristic mapping. Ctrl-C
     returns the study so far; with a store, the same call resumes.
 
@@ -326,16 +326,16 @@ def tune(
         budget: candidates per distinct kernel, including the default and the heuristic.
         executor: any `concurrent.futures` executor; default: threads.
         store: a Store of simulated cycles, or its path.
-        jobs: number of threads; none: one per processor.
+        jobs: number of threads; default: one per processor.
         memory: fidelity of the memory; default: the machine's.
         confirm: a higher fidelity ("bank") that decides between the best four of each kernel.
         fuse: as for `compile`.
         mapping: strategy of `compile` for the first candidates and the baseline.
         lowering: as for `compile`.
-        progress: True for a bar, or a function of candidates done, their largest number, and the kernel's name.
+        progress: True for a bar, or a function of number of candidates done, largest number, and kernel name.
         sampler: "model" ranks candidates by modelled cycles; "random" draws them; "optuna" uses Optuna's TPE (`pip
             install 'tilesim[tune]'`). Vector kernels always use the model.
-        seed: for "random" and "optuna".
+        seed: seed of "random" and "optuna".
 
     Returns:
         The study.

@@ -51,7 +51,7 @@ class Why:
 
     @property
     def cycles(self) -> int:
-        """Attributed cycles of all runs; those of all operations add up to the total."""
+        """Attributed cycles of all runs; over all operations they add up to the total."""
         return self._facts.cycles
 
     @property
@@ -61,7 +61,7 @@ class Why:
 
     @property
     def bound_cycles(self) -> float:
-        """Lower bound in cycles: each value moves once, all parts at their peaks."""
+        """Lower bound in cycles if each value moves once and all parts run at their peaks."""
         return max(self._facts.bounds(self._rates).values())
 
     @property
@@ -71,7 +71,7 @@ class Why:
 
     @property
     def hidden_cycles(self) -> int:
-        """Cycles of its runs that are attributed to overlapping operations."""
+        """Cycles of the runs that are attributed to overlapping operations."""
         return max(0, self._facts.spanned - self._facts.cycles)
 
     @property
@@ -83,7 +83,7 @@ class Why:
     def parts(self) -> Table:
         """The explained kernels in program order.
 
-        Rows with kernel (its unique name for `Result.why`), cycles (they add up to `cycles`), share and runs.
+        Rows with kernel (unique name for `Result.why`), cycles (which add up to `cycles`), share and runs.
         """
         names, total = Names(self.result.data), max(1, self.cycles)
         own = {id(row): name for name, row in zip(names.unique, names.rows, strict=True)}
@@ -115,14 +115,14 @@ class Why:
 
     @property
     def can_be_changed(self) -> bool:
-        """Whether alternatives can be simulated, which a stored result or a program without its graph cannot."""
+        """Whether alternatives can be simulated; false for a stored result or a program without its graph."""
         return self._again is not None and self._again.compiled
 
     def try_alternatives(self) -> Iterator[dict[str, Any]]:
         """Simulates the alternatives one by one.
 
         Yields:
-            Rows of `alternatives`, as each simulation ends.
+            A row of `alternatives` after each simulation.
         """
         if self._again is None:
             return
@@ -148,15 +148,15 @@ class Why:
 
     @cached_property
     def alternatives(self) -> Table:
-        """Other mappings, lowerings, layouts and fusion, each simulated, fastest program first.
+        """Simulated other mappings, lowerings, layouts and fusion, fastest program first.
 
-        Rows with change (options of `compile`), what, cycles of the program, own_cycles (of all kernels with one of
+        Rows with change (options of `compile`), what, cycles (of the program), own_cycles (of all kernels with one of
         these operations), gain and own_gain (time before divided by time after). Empty for a stored result.
         """
         return _ranked(self.try_alternatives())
 
     def table(self) -> Table:
-        """The terms.
+        """Tabulates the terms.
 
         Returns:
             Rows with term, cycles, share and meaning; the shares add up to 1.
@@ -212,7 +212,7 @@ class Why:
 
         Args:
             path: file to write.
-            alternatives: also simulate other mappings, lowerings, layouts and fusion, which takes some seconds.
+            alternatives: whether to simulate alternatives too, which takes some seconds.
 
         Raises:
             UserError: for a file that cannot be written.
@@ -244,7 +244,7 @@ def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _chosen(result: Result, name: str, again: Rerun | None) -> NamedKernels:
-    """Finds the kernels of a name; for an operation in a loop or branch, those of the loop."""
+    """Finds the kernels of a name; an operation in a loop or branch gives the kernels of the loop."""
     try:
         return chosen(result.data, name)
     except _core.UserError:

@@ -28,7 +28,7 @@ def accuracy(
     seed: int = 0,
     machine: MachineLike | None = None,
 ) -> Accuracy:
-    """Compares the results of a quantized graph with those of its form in f32.
+    """Compares the outputs of a quantized graph with those of its f32 form.
 
     The f32 form is another graph with the same inputs and outputs in order, such as the one before quantization. By
     default it is the graph without roundings to narrow types: floats below 32 bits become f32, and values quantized on
@@ -37,8 +37,8 @@ def accuracy(
     Args:
         quantized: a program, executed with its machine's roundings, or a graph, run with the reference kernels.
         against: graph in f32.
-        inputs: of the quantized graph, as for `ts.execute`; the other graph gets them in its dtypes.
-        seed: of random inputs.
+        inputs: inputs of the quantized graph, as for `ts.execute`; the f32 graph gets these in its dtypes.
+        seed: seed of random inputs.
         machine: for a graph, the machine whose roundings of products apply; default: exact.
 
     Returns:
@@ -67,7 +67,7 @@ def accuracy(
 
 
 def graph_names(graph: Graph) -> list[str]:
-    """Names of a graph's outputs, in order."""
+    """Returns the names of a graph's outputs in order."""
     return [str(row["name"]) for row in graph.core.outputs]
 
 

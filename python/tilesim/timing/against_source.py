@@ -36,7 +36,7 @@ def source_rows(graph: Graph, given: list[Any]) -> list[dict[str, Any]]:
 
 
 def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
-    """A row for one output at its largest error, in units of the bound."""
+    """Returns the row of one output at its largest error relative to the bound."""
     whole = np.issubdtype(wanted.dtype, np.integer) or wanted.dtype == np.bool_
     wide = np.complex128 if np.iscomplexobj(wanted) else np.int64 if whole and wanted.dtype != np.uint64 else np.float64
     with np.errstate(invalid="ignore"):  # widening a signalling NaN raises this flag

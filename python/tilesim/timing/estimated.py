@@ -1,4 +1,4 @@
-"""Estimates for `run` when the target is a device."""
+"""Estimates for `run` on a device."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .quantize import quantize as cast
 
 __all__ = ["estimated", "only_simulated", "quantized_estimate"]
 
-#: `ts.quantize` dtype -> scheme of device kernels; the previous kernel casts activations.
+#: `ts.quantize` dtype -> scheme of device kernels
 SCHEME_OF = {"i8": "w8a8", "fp8": "fp8", "w4a16": "int4_g128"}
 
 
 def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
-    """The error for options that an estimate does not support."""
+    """Returns the error for options that an estimate does not support."""
     what = f"{device.name} is a device, estimated in closed form without these options"
     remedy = "Leave them out, change a copy of the device (ts.Device.replace), or name a machine: tilesim machine list"
     return user_error(what, value=", ".join(asked), suggestion=remedy)

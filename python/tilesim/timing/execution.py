@@ -48,7 +48,7 @@ def _array(value: Any) -> Any:
 
 
 def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
-    """Orders input arrays as in the graph. State of an imported model may be left out."""
+    """Returns input arrays in the graph's order; state of an imported model may be missing."""
     names = [row["name"] for row in graph.core.inputs]
     state = graph.defaults
     if inputs is None:
@@ -110,7 +110,7 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
 
 
 def _kernels(program: Program, level: str) -> Any:
-    """The machine whose kernels execute tile operations; None executes their meaning."""
+    """Returns the machine whose kernels execute tile operations; None for level "tile"."""
     if checked_level(level) == "tile":
         return None
     if program.target is None:
@@ -133,12 +133,12 @@ def execute(
     """Runs the tiled program on real tensors.
 
     Args:
-        program: the program; one of several devices (`Spmd`) runs on all of them with the reference kernels on global
+        program: the program; an `Spmd` runs on all its devices with the reference kernels on global
             tensors, and takes only `inputs` and `seed`.
         inputs: dict by name or sequence of arrays; default: random.
-        seed: of random inputs, and of the order "random".
+        seed: seed of random inputs, and of the order "random".
         numerics: "machine" rounds operands of products as the machine does; "exact" does not round them.
-        find_races: also report uses without an ordering wait, commit or release.
+        find_races: whether to report uses without an ordering wait, commit or release.
         order: "text"; "early_loads" (earliest loads, latest consumers); "random" (a legal order). Without races all
             give the same bits.
         poison: tensors share storage as in `Program.memory_plan`, filled with NaN or large integers before the first
@@ -190,8 +190,8 @@ def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: Machi
     Args:
         graph: a workload.
         inputs: dict by name or sequence of arrays; default: random.
-        seed: of random inputs.
-        machine: whose numerics to use; default: exact (accumulate in f32 or wider).
+        seed: seed of random inputs.
+        machine: machine whose numerics apply; default: exact (accumulate in f32 or wider).
 
     Returns:
         Outputs by name.
@@ -238,7 +238,7 @@ class Verification(Tabled):
 
     @property
     def verdict(self) -> str:
-        """The verdict in words."""
+        """The verdict as text."""
         return "equal within the bound" if self.ok else "NOT equal"
 
     def __repr__(self) -> str:
@@ -269,7 +269,7 @@ def verify(
     operation, and rows with exponentials 0 and 1 for a softmax), where the bits must agree. A row's `exact` tells
     whether they had to; `rounds` names the operation that rounds (an exponential, a division), with a small bound.
 
-    With level="instruction" each distinct vector operation, sort and integer product also runs its kernel on values
+    With level="instruction", each distinct vector operation, sort and integer product also runs its kernel on values
     over the whole range of its types (every exponent, -0, denormals, infinities, NaN, extreme integers). Its bits must
     be those of its meaning (float sums within their bound, NaN with any bits); a failure is a row of operation "kernel
     on wide values", whose `tensor` names operation, element and both values.
@@ -282,9 +282,9 @@ def verify(
     Args:
         program: a compiled program.
         inputs: as for `execute`; extreme values test patterns at the ends of their ranges.
-        seed: of random inputs.
+        seed: seed of random inputs.
         against: "reference", or "source" (also the imported graph).
-        exact: also run on values whose products and sums are exact.
+        exact: whether to run also on values whose products and sums are exact.
         level: as for `execute`.
 
     Returns:

@@ -126,9 +126,9 @@ class TileLatencies:
         """Adds the latency of one tile operation.
 
         Args:
-            machine: with the units.
+            machine: the machine that has the units.
             compute: text as in `table`, such as "mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined".
-            cycles: for which the unit is reserved, of the core's clock.
+            cycles: cycles of the core's clock for which the unit is reserved.
             parts: weights_consumed, consumed, first, done, in cycles; default: `cycles`.
 
         Raises:
@@ -149,7 +149,7 @@ class TileLatencies:
         """Adds many latencies atomically.
 
         Args:
-            machine: with the units.
+            machine: the machine that has the units.
             rows: compute to busy, weights_consumed, consumed, first, done (cycles) and limit.
 
         Raises:
@@ -168,10 +168,10 @@ class TileLatencies:
                 self._store.put({key: {**row, "check": _check(key, row)} for key, row in keyed.items()})
 
     def opened(self, machine: MachineLike) -> _core.LatencyBook:
-        """The latencies for a machine, for the engine.
+        """Returns the latencies of a machine for the engine.
 
         Args:
-            machine: with the units.
+            machine: the machine that has the units.
 
         Returns:
             A book for `closed` after the run.
@@ -186,10 +186,10 @@ class TileLatencies:
 
         Args:
             machine: as for `opened`.
-            book: from `opened`.
+            book: a book that `opened` returned.
 
         Returns:
-            Hits and misses (numbers of lookups) here and in the engine's own table.
+            Numbers of hits and misses in this store and in the engine's table.
         """
         counts = {name: getattr(book, name) for name in ("hits", "misses", "memory_hits", "memory_misses")}
         with self._lock:
@@ -204,10 +204,10 @@ class TileLatencies:
         return {"source": self.source, **counts, "added": len(fresh)}
 
     def books(self, machine: MachineLike) -> dict[str, _core.LatencyBook]:
-        """The latencies for a simulation.
+        """Returns the latencies for a simulation.
 
         Args:
-            machine: with the units.
+            machine: the machine that has the units.
 
         Returns:
             A book per core type, or one under "" for equal cores, for `close_books` after the run.
@@ -222,7 +222,7 @@ class TileLatencies:
 
         Args:
             machine: as for `books`.
-            books: from `books`.
+            books: the dict that `books` returned.
 
         Returns:
             The sums of `closed` over core types.
@@ -238,10 +238,10 @@ class TileLatencies:
         return {"source": self.source, **{key: sum(count[key] for count in counts) for key in keys}}
 
     def table(self, machine: MachineLike) -> Table:
-        """All latencies of a machine.
+        """Tabulates all latencies of a machine.
 
         Args:
-            machine: with the units.
+            machine: the machine that has the units.
 
         Returns:
             One row per operation: text, latencies in cycles, limit.
@@ -254,7 +254,7 @@ class TileLatencies:
 
         Args:
             other: store of another source.
-            machine: with the units.
+            machine: the machine that has the units.
 
         Returns:
             One row per common operation, largest ratio first: cycles of each, and the ratio other / this.
@@ -286,8 +286,8 @@ class TileLatencies:
         """Computes latencies with this store's source.
 
         Args:
-            machine: with the units.
-            computes: texts, as from another store's `table`.
+            machine: the machine that has the units.
+            computes: texts of tile operations, such as those in another store's `table`.
 
         Returns:
             Number of covered operations.

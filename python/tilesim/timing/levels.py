@@ -58,7 +58,7 @@ class Levels(Tabled):
         return len(set(self.cycles.values())) == 1
 
     def table(self) -> Table:
-        """The distinct tile operations.
+        """Tabulates the distinct tile operations.
 
         Returns:
             Rows of `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit
@@ -69,7 +69,7 @@ class Levels(Tabled):
         return Table(self.computes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
             Cycles, rows, computes, notes.
@@ -148,8 +148,8 @@ def levels(
     Args:
         program: a compiled program, a graph, or a workload's name.
         machine: as for `simulate`.
-        live: also simulate concurrent kernels together (see `simulate`).
-        options: of `simulate` (memory, network, tensors, latencies of source "instruction", ...).
+        live: whether to simulate concurrent kernels together too (see `simulate`).
+        options: options of `simulate` (memory, network, tensors, latencies of source "instruction", ...).
 
     Returns:
         Cycles by level, per operation and per distinct tile operation.

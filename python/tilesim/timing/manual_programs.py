@@ -29,7 +29,7 @@ def program_of(model: Any) -> Program | None:
 
 
 def machine_of(program: Program, machine: MachineLike | Device, options: Mapping[str, Any]) -> MachineLike | None:
-    """The machine for a simulation: the requested one, or the program's."""
+    """Returns the machine for a simulation: the requested one, or None for the program's machine."""
     given = [name for name, value in options.items() if value is not None and value is not False and value != ()]
     if given:
         what = "a tile program without its graph cannot be compiled"

@@ -1,4 +1,4 @@
-"""Options of calls as values that repeated simulations and results reuse."""
+"""Options of calls as values, which repeated simulations and results reuse."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WorkloadOptions(Sizes):
 
 
 def _off(_: bool) -> bool:
-    """The value of a flag that turns a feature off."""
+    """Returns the value of a flag that turns a feature off."""
     return False
 
 
@@ -153,19 +153,19 @@ class SimulateOptions(Stage):
     level: str = option("tile", "tile (closed forms), instruction (standalone kernels) or live (concurrent kernels).")
 
     def without_recording(self) -> SimulateOptions:
-        """The options of an equal run that records nothing."""
+        """Returns the options without recording."""
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 
     def recording(self) -> SimulateOptions:
-        """The options of an equal run that records a timeline."""
+        """Returns the options with a recorded timeline."""
         return replace(self, timeline=True)
 
     def of_part(self, tensors: Mapping[str, Any]) -> SimulateOptions:
-        """The options for one part of a program, with its tensors."""
+        """Returns the options for one part of a program, with its tensors."""
         return replace(self, tensors=tensors)
 
     def given(self) -> dict[str, Any]:
-        """Options that differ from their defaults, without recording, because it changes no result."""
+        """Returns options that differ from their defaults, except recording, which changes no result."""
         return {name: value for name, value in super().given().items() if name != "timeline"}
 
 
@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
 def by_call(
     options: Mapping[str, Any], *stages: type | Callable[..., Any], own: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Splits options over several calls, each to the first that has it; `own`: names of the caller."""
+    """Splits options over several calls: each goes to the first call that accepts it; `own`: options of the caller."""
     taken = [_names(stage) for stage in stages]
     parts: list[dict[str, Any]] = [{} for _ in stages]
     for name, value in options.items():

@@ -57,7 +57,7 @@ class _Observer(Rewriter):
 
 
 def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
-    """The largest magnitude of each activation over all sets of inputs."""
+    """Returns the largest magnitude of each activation over all sets of inputs."""
     sets = list(calibrate) if _several(calibrate) else [calibrate]
     if not sets:
         raise user_error("missing calibration data", place="calibrate", allowed="inputs, or a list of them")
@@ -89,11 +89,11 @@ def _several(calibrate: Any) -> bool:
 def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Graph:
     """Quantizes the products of a graph (linear layers, matrix products, convolutions).
 
-    "i8": weights and activations in i8; attention is split, and its two products use i8. "fp8": both in f8e4m3fn;
-    attention stays. "w4a16": weights in i4 with a scale per 128 elements of the contracted axis, activations in 16
+    "i8": weights and activations in i8; attention is split, and its two products use i8. "fp8": both in f8e4m3fn, with
+    unchanged attention. "w4a16": weights in i4 with a scale per 128 elements of the contracted axis, activations in 16
     bits. Routed experts keep wide activations in fp8. Operations between products (norms, softmax, activations, sums)
     keep the graph's dtypes; a weight with other uses stays wide, except an embedding tied to the head. "bf16", "f16":
-    the whole graph in 16-bit floats (weights, inputs, arithmetic, outputs) wherever it has the products' dtype;
+    the complete graph in 16-bit floats (weights, inputs, arithmetic, outputs) wherever it has the products' dtype;
     products marked exact and their operands, integers, and floats computed from integers (positions, counts) stay
     unchanged.
 
@@ -186,7 +186,7 @@ def _is_narrow(made: Mapping[str, Row], value: Row) -> bool:
 
 
 def sample(graph: GraphLike, inputs: Any = None, seed: int = 0) -> list[Any]:
-    """One set of calibration inputs."""
+    """Returns one set of calibration inputs."""
     return [inputs_of(as_graph(graph), inputs, seed)]
 
 

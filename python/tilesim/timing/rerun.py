@@ -40,7 +40,7 @@ class Rerun:
 
     @property
     def workload(self) -> Graph | None:
-        """The graph before the compiler's rewrites, or the one stored in a file."""
+        """The graph before the compiler's rewrites, or the graph in the program's file."""
         return self.program.given or self.program.workload
 
     def __call__(self, change: dict[str, Any]) -> Result:

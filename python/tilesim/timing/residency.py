@@ -18,7 +18,7 @@ __all__ = ["Residency", "capacity_of", "residency"]
 
 
 def capacity_of(machine: Machine) -> int:
-    """Capacity of a machine's cache in bytes, over all slices."""
+    """Returns the bytes of a machine's cache over all slices."""
     sets = int(machine.get("memory.cache.sets"))
     if sets == 0:
         return 0
@@ -46,7 +46,7 @@ class Residency(Tabled):
 
     @property
     def bytes(self) -> int:
-        """Bytes of the resident tensors in the cache, in whole pages."""
+        """Bytes of the resident tensors in the cache, in full pages."""
         return sum(row["bytes"] for row in self.rows if row["resident"])
 
     @property
@@ -55,7 +55,7 @@ class Residency(Tabled):
         return sum(row["saved_bytes"] for row in self.rows if row["resident"])
 
     def table(self) -> Table:
-        """All tensors, largest saving per byte first.
+        """Tabulates all tensors, largest saving per byte first.
 
         Returns:
             Rows with tensor, resident, bytes (whole pages), moved_bytes (by the cores), saved_bytes, reuse (saved per
@@ -85,12 +85,12 @@ def residency(
 ) -> Residency:
     """Proposes tensors to keep in the cache, by saved traffic per byte, while they fit.
 
-    A tensor saves the cores' traffic on it, less one transfer if it is only read or only written. The bytes come from
+    A resident tensor saves its traffic, minus one transfer if it is only read or only written. The bytes come from
     a simulation with ideal memory.
 
     Args:
         program: a compiled program.
-        machine: with a cache; default: the program's machine.
+        machine: a machine with a cache; default: the program's machine.
         tensors: as for `simulate`.
 
     Returns:

@@ -21,7 +21,7 @@ _LISTED = 12
 
 
 def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = False) -> tuple[int, int, int]:
-    """Folds of a product, streaming cycles of a fold, and its cycles to load, fill and drain.
+    """Returns folds of a product, streaming cycles per fold, and cycles to load, fill and drain per fold.
 
     Output stationary: T + R + C - 2 cycles per fold, weight and input stationary T + 2 R + C - 2, with T the extent
     that streams past R x C cells (Samajdar et al., ISPASS 2020, and the code of versions 2 and 3). Folds do not
@@ -37,7 +37,7 @@ def _folds(array: Mapping[str, Any], m: int, n: int, k: int, transposed: bool = 
 
 @checked()
 def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
-    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array without
+    """Returns the cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the full array without
     overlap."""
     parts = _core.describe_compute(compute)
     if parts["kind"] != "mma":
@@ -49,7 +49,7 @@ def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
-    """Number of an operation's products, with rows, columns and depth of each; None for other operations."""
+    """Returns an operation's number of products, with rows, columns and depth of each; None for other operations."""
     if row["kind"] not in ("contract", "convolution"):
         return None
     more, (a, b) = row["attributes"], (one["shape"] for one in row["operands"][:2])
@@ -66,7 +66,7 @@ def _sizes(row: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
 
 
 def counts_of(graph: Graph, machine: Machine) -> dict[str, tuple[int, int]]:
-    """SCALE-Sim's cycle counts for the products of a graph."""
+    """Returns SCALE-Sim's cycle counts of a graph's products by operation."""
     if len(graph.functions) > 1:
         graph = graph.copy()
         graph.inline_calls()

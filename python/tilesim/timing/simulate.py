@@ -56,12 +56,12 @@ logger = logging.getLogger("tilesim")
 
 LIMIT = 4_000_000  # programs with more tile operations, on all cores together, replay steady loops
 WARNED_FROM = 40_000_000  # programs with more tile operations log a warning
-UNBOUNDED = 9 * 10**18  # number of tile operations of a program whose loops end by data
+UNBOUNDED = 9 * 10**18  # number of tile operations of a program with data-dependent loops
 RATE = 5_000_000  # cautious estimate of simulated tile operations per second
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
-    """The machine with the requested network between cores."""
+    """Returns the machine with the requested network between cores."""
     target = Machine.load(machine)
     return target if network is None else target.replace({"network.kind": network})
 
@@ -109,7 +109,7 @@ def simulate(
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
             "mesh", "torus", "ring", "tree", "cmesh" (sized for the machine), a name with sizes ("mesh_4x8") or a .json
             file; default: the machine's.
-        timeline: record intervals for `Result.timeline`.
+        timeline: whether to record intervals for `Result.timeline`.
         tensors: arrays by name, of the program's tensors or values of its graph (group sizes, counts, token ids, page
             tables), for loop bounds, addresses and gathered rows; others are computed from them by the reference
             kernels. A .npz file must have every array that timing reads. Instead of an array, a distribution:
@@ -117,17 +117,17 @@ def simulate(
             for all rows per group as "counts", for all indices of tables and pages as "indices". Defaults: zeros for
             inputs, evenly spread rows of experts, consecutive gathered rows. `Result.data_sources` has the source of
             each tensor.
-        seed: of the distributions.
+        seed: seed of the distributions.
         replay: for programs beyond 4,000,000 tile operations (all cores together), simulate a few trips of steady loops
             and extrapolate; with banks, also equal layers beyond 1 GiB of tensors. The result notes it. Never with a
             timeline. The logger "tilesim" warns before more than 40,000,000 operations.
         placement: memory regions of tensors by name, for machines with several: "interleaved", "local" (each page in
             the region of the core that touches it first) or a region's number; default: memory.placement.
-        latencies: of tile operations, used before the closed forms; `result.data["tile_latencies"]` counts hits. A
+        latencies: tile latencies, used before the closed forms; `result.data["tile_latencies"]` counts hits. A
             store of source "instruction" simulates missing kernels, as level "instruction" does.
-        resident: names of the program's tensors to keep in the machine's cache (settings memory.cache.*), others
+        resident: names of the program's tensors that use the machine's cache (settings memory.cache.*); others
             bypass it; "auto": as `ts.mapping.residency` proposes. Default: a hardware-managed cache keeps recent data,
-            a software-managed one stays empty.
+            and a software-managed cache stays empty.
         level: "tile": closed forms; "instruction": kernels on the machine's core, once per distinct operation, cached
             in `latencies` (of source "instruction"; default: in memory for this process); "live": concurrent kernels in
             the engine, which share a core's pipes and scratchpad ports. Operations without a kernel keep their closed
@@ -373,8 +373,8 @@ def run(
             inputs and typical values.
         machine: preset name, file, dict or Machine; or a device (`ts.machines()` lists both), which is estimated by
             `ts.estimate`.
-        verify: also execute and compare with the reference kernels.
-        timeline: record intervals.
+        verify: whether to execute too and compare with the reference kernels.
+        timeline: whether to record intervals.
         memory: as for `simulate`.
         network: as for `simulate`, and for compilation.
         accuracy: store errors of a quantized graph in `Result.accuracy`, against f32 (True) or against this graph, by
@@ -382,10 +382,10 @@ def run(
         quantize: "i8", "fp8" or "w4a16" as in `ts.quantize`, with scales of 1; "bf16" or "f16": all floats in that
             dtype. With accuracy, the arguments or random inputs calibrate the scales, and accuracy=True compares with
             the given graph.
-        batch: of a named workload: images, sequences or products; default: 1.
+        batch: size of a named workload: images, sequences or products; default: 1.
         context: tokens of a language model (alias `sequence`); default: the network's own.
-        phase: of a generative language model: "prefill" or "decode".
-        dtype: of a named network or product; default: its own.
+        phase: phase of a generative language model: "prefill" or "decode".
+        dtype: data type of a named network or product; default: as published.
         passes: patterns to recognise in the model, as for `ts.optimize`; default: "all" for imported models.
         options: other options of `compile` (mapping, fuse, contexts, fallback, place, ...) or `simulate` (tensors,
             resident, placement, latencies, replay); for a device, of `estimate`.
@@ -440,7 +440,7 @@ def run(
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
-    """Maps names to inputs if timing reads them; always checks shapes."""
+    """Returns, by name, the inputs on which timing depends; checks the shapes of all inputs."""
     data: dict[str, Any] = {}
     for row, array in zip(graph.core.inputs, inputs_of(graph, args, 0), strict=True):
         shape = list(getattr(array, "shape", ()))

@@ -1,4 +1,4 @@
-"""Comparison of the closed-form models with measured tables, in the envelope of every validation file."""
+"""Compares closed-form models with measured tables, in the common format of validation reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["validate"]
 
 
 def predictions(table: str, rows: Sequence[MeasuredRow], profile: Profile | None) -> list[float | None]:
-    """Seconds per ok row; sets status and reason of rows that cannot be predicted."""
+    """Returns predicted seconds per row; sets status and reason of rows without a prediction (None)."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     predictor = PREDICTORS[table]
     for index, row in enumerate(rows):
@@ -76,7 +76,7 @@ def validate(
 
 
 def judged(rows: Sequence[MeasuredRow], predicted: Sequence[float]) -> list[dict[str, Any]]:
-    """Rows of a validation file from given predictions."""
+    """Returns the rows of a validation report from predicted seconds."""
     return [
         {
             **row.cells,
@@ -107,7 +107,7 @@ def _fitted(table: str, profile: Profile | None) -> Callable[[MeasuredRow], bool
 
 
 def decisions(report: dict[str, Any], baseline: str = "bfloat16", clear: float = 1.1) -> dict[str, dict[str, float]]:
-    """Share of rows whose predicted times identify the faster of a scheme and the baseline."""
+    """Returns, by scheme, the share of shapes where the predicted faster one of scheme and baseline is right."""
     shape = ("source", "engine", "device", "batch", "m", "n", "k", "ta", "tb")
     base: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in report["rows"]:

@@ -1,4 +1,4 @@
-"""Comparison of collectives with measured ones: one call by device, library, operation, size and group."""
+"""Compares predicted with measured collectives, one call per row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 1 << 20  # devices
 
 @dataclass
 class CollectiveCase(MeasuredCase):
-    """One measured collective: its row, its numbers, its links, and its result."""
+    """One measured collective: its table row, parsed numbers, links, and prediction."""
 
     op: str = ""
     dtype: str = ""
@@ -54,7 +54,7 @@ def _system(case: CollectiveCase, library: Library) -> LibraryLinks:
     try:
         case.device = Device.named(label).name
     except UserError:
-        case.device = label  # the library's file may have its links
+        case.device = label  # the library's file may list links for this name
     found = library.system(case.device)
     if found is None:
         known = ", ".join(name for data in library.generations.values() for name in data.get("devices", {}))
@@ -81,7 +81,7 @@ def _read(case: CollectiveCase, library: Library) -> None:
         )
     system = _system(case, library)
     case.generation, case.link, case.node_link = system.generation, system.link, system.node_link
-    if system.domain > 8:  # one domain of switches over several boards
+    if system.domain > 8:  # one switch domain that spans several boards
         least = -(-case.devices // system.domain)
         case.nodes = next(n for n in range(least, case.devices + 1) if case.devices % n == 0)
     if case.devices > system.domain * case.nodes:
@@ -96,7 +96,7 @@ def _read(case: CollectiveCase, library: Library) -> None:
 
 
 def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[CollectiveCase]:
-    """The rows of a table, with the reason for rows without prediction."""
+    """Reads a table; a row that cannot be predicted gets its reason."""
     opened, found = load(library), []
     for row in read_cases(path, ROW_COLUMNS):
         case = CollectiveCase(row)
@@ -128,7 +128,7 @@ def collective(cases: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def key_of(row: dict[str, Any]) -> int:
-    """A unique key of a measured row."""
+    """Returns a unique key of a measured row."""
     return row_key(row[key] for key in ROW_COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""Comparison with DRAM channels measured by a trusted model."""
+"""Compares DRAM runs with those of a reference simulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..base.validation import envelope, graded, positive, read_cases
 from ..machine.dram_reference import is_reference_form, part_from_reference
 
 _COLUMNS = ("part", "pattern", "inject_every_cycles", "requests", "cycles")
-# column of the table -> name of the figure
+# column of the table -> key of the statistic
 _FIGURES = {
     "cycles": "cycles",
     "avg_read_latency_cycles": "mean_latency",
@@ -26,7 +26,7 @@ _FIGURES = {
 
 
 def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """Parts in reference form: the given file, or dram_parts.json beside the table."""
+    """Reads parts in reference form from `parts`, or from dram_parts.json beside the table."""
     path = Path(parts) if parts is not None else Path(cases).parent / "dram_parts.json"
     if parts is None and not path.is_file():
         return {}
@@ -37,23 +37,23 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
 
 
 def _number(row: dict[str, Any], column: str) -> float:
-    """A cell that may be zero, such as latencies of rows without reads."""
+    """Parses a number that may be zero, such as the read latency of a row without reads."""
     text = str(row[column]).strip()
     return 0.0 if text and not text.strip("0.") else positive(row, column)
 
 
 def _load(name: str, others: dict[str, Any]) -> memory.Part:
-    """A part by name, of the table's parts file or shipped."""
+    """Loads a part by name from the table's parts file, or else a shipped part."""
     if name in others:
         return memory.Part.load(part_from_reference(others[name], name))
     known = memory.Part.names()
-    if name not in known:  # a cell is a name, never a path
+    if name not in known:  # a cell must be a name, not a path
         raise unknown("part", name, known)
     return memory.Part.load(name)
 
 
 def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """Runs every row of a table of DRAM runs: one channel, addresses wrap, span 2^28 bytes."""
+    """Simulates every row of a table of DRAM runs: one channel, wrapping addresses, span 2^28 bytes."""
     table = read_cases(cases, _COLUMNS)
     others = _parts_beside(cases, parts)
     loaded: dict[str, memory.Part] = {}

@@ -1,4 +1,4 @@
-"""Compares estimated with measured times of complete networks on GPUs, eager or compiled."""
+"""Compares estimated with measured times of complete models on GPUs, eager or compiled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DTYPES = {
     **dict.fromkeys(("bf16", "bfloat16"), "bf16"),
 }
 ROW_COLUMNS = ("device", "model", "family", *_SIZES, "batch", "sequence", "dtype", "mode", "engine", "total_ms")
-_MOST = 1 << 20  # of any extent: larger graphs exceed every device
+_MOST = 1 << 20  # largest extent; larger graphs exceed the memory of every device
 _MOST_LAYERS = 1024
 
 
@@ -63,14 +63,14 @@ def _kernels_of(row: Mapping[str, Any]) -> CompiledKernels:
 def seconds_of(
     case: MeasuredCase, constants: Mapping[str, float] | None = None, profile: Profile | None = None
 ) -> float:
-    """Predicted seconds of a row's forward pass."""
+    """Returns the predicted seconds of a row's forward pass."""
     device = Device.named(str(case.row["device"] or ""))
     found = price_kernels(_kernels_of(case.row), device, constants=constants, profile=profile)
     return sum(cost.seconds for cost in found.costs)
 
 
 def cases_of(path: str | os.PathLike[str]) -> list[MeasuredCase]:
-    """The rows of a table, with the reason for rows without prediction."""
+    """Reads a table; a row that cannot be predicted gets its reason."""
     found = []
     for row in read_cases(path, ROW_COLUMNS):
         case = MeasuredCase(row)
@@ -106,7 +106,7 @@ def _predict(case: MeasuredCase, profile: Profile | None) -> dict[str, float]:
 
 
 def network(cases: str | os.PathLike[str], profile: Profile | str | None = None) -> dict[str, Any]:
-    """Estimates every row of a table of whole networks."""
+    """Estimates every row of a table of complete models."""
     opened = Profile.open(profile)
     rows = []
     for case in followed(cases_of(cases)):

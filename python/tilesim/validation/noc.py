@@ -1,4 +1,4 @@
-"""Comparison with measured latencies and accepted loads of on-chip networks."""
+"""Compares simulated with reference latencies and accepted loads of on-chip networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOAD = "offered_flits_per_node_per_cycle"
 _LATENCY, _ACCEPTED = "packet_latency_cycles", "accepted_flits_per_node_per_cycle"
 _COLUMNS = ("network", "traffic", "packet_flits", _LOAD, _LATENCY, _ACCEPTED, "state")
 _PREDICTED = ("latency", "network_latency", "accepted", "hops", "state")
-_SATURATING = 0.9  # of the saturation throughput: beyond it, runs of the reference itself differ by tens of percent
+_SATURATING = 0.9  # share of the saturation load; above it, runs of the reference differ by tens of percent
 
 
 def _runs(row: dict[str, Any], load: float, seeds: int, **options: Any) -> list[NetworkResult]:
@@ -63,7 +63,7 @@ def _compare(row: dict[str, Any], seeds: int) -> None:
 
 
 def _find_near(rows: list[dict[str, Any]]) -> None:
-    """Marks the stable rows whose network, traffic and packet would saturate at a load a little higher."""
+    """Puts stable rows that would saturate at a slightly higher load into the group "stable near saturation"."""
     settled = set()
     for row in sorted((row for row in rows if row["group"] == "stable"), key=lambda row: -float(row[_LOAD])):
         key = (row["network"], row["traffic"], row["packet_flits"])

@@ -1,4 +1,4 @@
-"""Comparison of the instruction pipeline with measured cores: cycles per vector instruction."""
+"""Compares the instruction pipeline with measured cores in cycles per vector instruction."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["rvv"]
 
 _COLUMNS = ("core", "instruction", "sew", "lmul", "vl", "cycles")
 _LMULS = {"mf8": -3, "mf4": -2, "mf2": -1, "m1": 0, "m2": 1, "m4": 2, "m8": 3}
-_CAP = 0.5  # of a row's error in the capped mean
+_CAP = 0.5  # largest error of a row in the capped mean
 _TOLERANCE = 0.1
-_TOGETHER = 256  # rows in one call of the core
+_TOGETHER = 256  # rows per call of the core
 _Row = dict[str, Any]
 _FITTED = """
 vadc:vim,vvm,vxm vand:vi,vv,vx vcompress:vm vdiv:vv,vx vdivu:vv,vx vfclass:v vfcvt:rtz.x.f.v,rtz.xu.f.v,x.f.v
@@ -43,7 +43,7 @@ FITTED = frozenset(
 
 
 def _case(row: _Row) -> tuple[str, int, int, bool]:
-    """Text, SEW, log2 of LMUL and whether vl is 1."""
+    """Parses a row into instruction text, SEW, log2 of LMUL, and whether vl is 1."""
     sew, lmul, vl = (str(row[column] or "").strip() for column in ("sew", "lmul", "vl"))
     if sew not in ("8", "16", "32", "64"):
         raise user_error("sew is not an element width", value=shown(row["sew"]), allowed="8, 16, 32, 64")
@@ -74,7 +74,7 @@ def _core_text(name: str) -> tuple[str, str]:
 
 
 def _predict(name: str, rows: list[_Row]) -> None:
-    """Fills in the rows of one core, a few hundred in a call."""
+    """Fills the predictions of one core into its rows, `_TOGETHER` rows per call."""
     ready: list[tuple[_Row, tuple[str, int, int, bool]]] = []
     try:
         core, path = _core_text(name)
@@ -100,7 +100,7 @@ def _predict(name: str, rows: list[_Row]) -> None:
 
 
 def _accuracy(rows: list[_Row]) -> dict[str, float]:
-    """Share of rows within 10 %, and the mean of errors capped at 50 %, which is the error of rows that are not ok."""
+    """Returns the share of rows within 10 %, and the mean error capped at 50 %; failed rows count as 50 %."""
     errors = [abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows]
     n = max(len(errors), 1)
     capped = sum(min(error, _CAP) for error in errors) / n
@@ -110,7 +110,7 @@ def _accuracy(rows: list[_Row]) -> dict[str, float]:
 def rvv(cases: str | os.PathLike[str]) -> dict[str, Any]:
     """Runs every row's measuring loop on the pipeline model.
 
-    The loop: eight copies of the instruction on rotated registers, addi, bnez; 512 trips.
+    The loop has eight copies of the instruction on rotated registers, addi and bnez, and runs 512 times.
     """
     rows: list[_Row] = []
     for given in read_cases(cases, _COLUMNS):

@@ -1,4 +1,4 @@
-"""Comparison of sparse cores with measured cycles."""
+"""Compares predicted with measured cycles of sparse cores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..base.validation import envelope, graded, integer, positive, read_cases
 
 __all__ = ["sparse"]
 
-_MOST = 1 << 20  # of an extent
+_MOST = 1 << 20  # largest extent
 _EYERISS = "eyeriss v2 pe"
 _Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ def _dstc(row: _Row, a_density: float, b_density: float) -> float:
 
 
 def _eyeriss(row: _Row, a_density: float, b_density: float) -> float:
-    """The column of weights for every nonzero activation."""
+    """Returns the cycles of an Eyeriss v2 PE, which multiplies each nonzero activation by a column of weights."""
     core = SparseCore.load("eyeriss-v2-pe")
     return core.expected(*_shape(row), a_density, b_density, stationary="b").cycles
 

@@ -1,4 +1,4 @@
-"""Comparison of predicted steps with measured ones, and of bytes with published ones."""
+"""Compares predicted with measured training steps, and predicted with published bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
 
 
 def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
-    """A row of the result and its request; for an unknown request the row holds the reason."""
+    """Returns a row's report and its request; for an invalid request, the report has the reason."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
     with graded(row):
@@ -60,7 +60,7 @@ def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
 
 
 def _predict(members: list[tuple[_Row, Layered, Plan]], fabric: Fabric, framework: Framework) -> None:
-    """Rows of one system, dtype and framework, at once."""
+    """Predicts all rows of one system, dtype and framework in one call."""
     _, found, held = priced([(workload, plan) for _, workload, plan in members], fabric, framework)
     for number, (row, _, _) in enumerate(members):
         row.update(
@@ -75,7 +75,7 @@ def _predict(members: list[tuple[_Row, Layered, Plan]], fabric: Fabric, framewor
 
 
 def _is_fitted(row: _Row, framework: Framework) -> bool:
-    """Whether constants were fitted to steps of the same source."""
+    """Whether the framework's constants were fitted to steps from this row's source."""
     fits = [text for text in framework.provenance.values() if text.startswith("fitted")]
     return any(str(row["source"]).strip() in text.split() for text in fits)
 
@@ -95,7 +95,7 @@ def _flag(row: _Row, name: str) -> bool:
 
 
 def _check_nodes(row: _Row, devices: int, fabric: Fabric) -> None:
-    """Checks the devices per node, or chips of a slice, of the system."""
+    """Checks that the row's node count matches its devices and the system's devices per node."""
     if not str(row.get("nodes") or "").strip():
         return
     nodes, wanted = integer(row, "nodes"), -(-devices // fabric.per_node)

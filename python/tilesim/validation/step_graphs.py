@@ -18,7 +18,7 @@ __all__ = ["COLUMNS", "predicted"]
 
 _Row = dict[str, Any]
 COLUMNS = ("system", "devices", "model", "measured_seconds")
-#: system of a table: cluster, device, library (None: the cluster's)
+#: system in a table -> cluster, device (None: the cluster's), collective library
 SYSTEMS: dict[str, tuple[str, str | None, str]] = {
     "A100-40GB": ("dgx-a100", "a100-sxm4-40gb", "nccl"),
     "A100-80GB": ("dgx-a100", None, "nccl"),
@@ -30,7 +30,7 @@ SYSTEMS: dict[str, tuple[str, str | None, str]] = {
 
 
 def predicted(given: _Row, overlap: str = "library") -> _Row:
-    """A row of the result; for an unknown request it holds the reason."""
+    """Returns a row's report; for an invalid request, it has the reason."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     row["fitted"] = False
     with graded(row):

@@ -1,4 +1,4 @@
-"""Comparison with measured tables: one envelope for all of them."""
+"""Compares predictions with measured tables; all reports have the same format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["dram", "encoder_block", "leave_one_family_out", "tpu_v3", "workload"
 
 
 def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
-    """One encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU."""
+    """Builds an encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU."""
     b = GraphBuilder(f"encoder_{width}x{heads}")
     x = b.input("x", [1, sequence, width])
 
@@ -77,7 +77,7 @@ _FAMILIES: dict[str, Callable[[str], Graph]] = {
 
 
 def workload(name: str) -> Graph:
-    """A workload by its name in the TPU v3 table."""
+    """Builds a workload from its name in the TPU v3 table."""
     family, _, rest = name.partition("_")
     if family in _FAMILIES:
         return _FAMILIES[family](rest)
@@ -99,7 +99,7 @@ FITTED = ("softmax_2048x2048", "layernorm_2048x768")
 
 
 def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine, level: str) -> float:
-    """The memory efficiency with the least squared log error on `rows` (golden section, to 0.001)."""
+    """Returns the memory efficiency with the least squared log error on `rows` (golden section, to 0.001)."""
 
     def loss(efficiency: float) -> float:
         changed = machine.replace({"memory.efficiency": efficiency})
@@ -118,7 +118,7 @@ def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine, level: str) ->
 def leave_one_family_out(
     rows: list[dict[str, Any]], machine: Machine, level: str = "tile"
 ) -> dict[str, dict[str, float | None]]:
-    """Predicts each fitted family with the efficiency fitted to the other rows."""
+    """Predicts each workload family with the efficiency fitted to the other families; returns errors by family."""
     usable = [row for row in rows if row["status"] == "ok"]
     result: dict[str, dict[str, float | None]] = {}
     banks = machine.get("memory.kind") == "bank"

@@ -1,1 +1,1 @@
-"""GPU frameworks: kernels that they launch for a graph, their fusion and their times."""
+"""Models GPU frameworks: the kernels that they launch for a graph, fusion, and kernel times."""

@@ -1,9 +1,9 @@
-"""The backward pass of eager torch as a closed form over the kernels of the forward pass.
+"""Prices the backward pass of eager torch from the kernels of the forward pass.
 
-A product needs two products of equal size (one per operand), and a sum over rows for its bias. Attention takes 2.5
-times its forward pass. A sum passes its gradient on. Multiplications, selections, copies and gathers move as many bytes
+A product needs two products of equal size (one per operand), and a row sum for its bias. Attention takes 2.5
+times its forward pass. An addition costs nothing. Multiplications, selections, copies and gathers move as many bytes
 as in the forward pass; other operations also read saved values, and norms read both again for scale and bias. A value
-with several readers adds up its gradients.
+with several readers needs an addition of gradients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FREE = ("iota",)
 
 
 def backward_kernels(counted: CompiledKernels) -> list[tuple[Kernel, float]]:
-    """Lists the kernels of the backward pass; library calls have their factor on the forward time."""
+    """Returns the kernels of the backward pass; each library call with its time relative to the forward call."""
     if counted.compiler != "eager":
         raise Unsupported("the closed form of backward passes covers eager torch only")
     operations = {op["name"]: op for op in counted.core.operations()}
@@ -61,7 +61,7 @@ def _backward_kernels(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kerne
 
 
 def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
-    """Additions of the gradients of values with several readers, except masks and indices."""
+    """Returns the kernels that add gradients of values with several readers, except of masks and indices."""
     made = {name for kernel in kernels for name in kernel.writes}
     readers: dict[str, list[float]] = {}
     for kernel in kernels:
@@ -76,7 +76,7 @@ def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
 
 
 def backward_seconds(counted: CompiledKernels, priced: Priced) -> float:
-    """Seconds of the backward pass."""
+    """Returns the seconds of the backward pass."""
     calls = {kernel.call: cost for kernel, cost in zip(priced.kernels, priced.costs, strict=True) if kernel.call >= 0}
     total = 0.0
     for kernel, times in backward_kernels(counted):
@@ -85,5 +85,5 @@ def backward_seconds(counted: CompiledKernels, priced: Priced) -> float:
 
 
 def _without_wait(cost: Cost) -> float:
-    """Seconds of a call in the forward pass, without its wait for the host."""
+    """Returns the seconds of a forward call without its wait for the host."""
     return cost.seconds - cost.terms.get("host", 0.0)

@@ -1,4 +1,4 @@
-"""Times of the kernels of a graph under a GPU framework, and of the host that launches them."""
+"""Prices a graph's kernels under a GPU framework, including waits for the launching host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .kernels import COMPILERS, Kernel, check_compiler, kernels, kernels_of
 
 __all__ = ["CONSTANTS", "CompiledKernels", "Priced", "count", "network_constants", "price_kernels"]
 
-#: Constants of whole networks in addition to the kernel models; each depends on the hardware or the library.
+#: Constants of complete models in addition to the kernel models; each depends on the hardware or the library.
 CONSTANTS: dict[str, dict[str, float | str]] = {
     "efficiency": {
         "default": 1.0,
@@ -49,14 +49,14 @@ CONSTANTS: dict[str, dict[str, float | str]] = {
     },
     "row": {"default": 80.0, "low": 0.0, "high": 1e5, "unit": "cycles per row and unit of a reduction"},
 }  # fmt: skip
-# Seconds of the host per launch: by a framework's operator; by generated code; by a replayed list of kernels.
-# These are assumptions from microbenchmarks: measurements of long kernels do not determine them.
+# Host seconds per launch: by a framework's operator, by generated code, by a replayed list of kernels.
+# They are assumed from microbenchmarks, because measurements of long kernels do not determine them.
 DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
 
 
 @dataclass
 class CompiledKernels:
-    """A graph's kernels under a compiler, and the graph with calls inlined, to which their indices refer."""
+    """A graph's kernels under a compiler, and the graph with inlined calls, whose operations the kernels index."""
 
     core: _core.Graph
     kernels: list[Kernel]
@@ -66,7 +66,7 @@ class CompiledKernels:
 
 @dataclass
 class Priced:
-    """Kernels in execution order with their costs, and the assumptions."""
+    """Kernels in execution order with their costs, and the model's assumptions."""
 
     kernels: list[Kernel]
     costs: list[Cost]
@@ -75,7 +75,7 @@ class Priced:
 
 
 def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
-    """The constants of whole networks on a device."""
+    """Returns the constants of complete models on a device, and their origin."""
     found, origin = find_entry("network", device, ["fp32"], "torch", profile=profile)
     known = {name: float(info["default"]) for name, info in CONSTANTS.items()}
     if found is None:
@@ -84,7 +84,7 @@ def network_constants(device: Device, profile: Profile | None = None) -> tuple[E
 
 
 class NetworkCosts(Costs):
-    """Costs of library calls within a network: they run back to back, long enough to reach the power limit."""
+    """Prices library calls within a model, which run back to back and reach the power limit."""
 
     def __init__(
         self, device: Device, scheme: str | None, engine: str, profile: Profile | None, constants: dict[str, float]
@@ -107,7 +107,7 @@ class NetworkCosts(Costs):
 
 
 def count(graph: Graph, compiler: str, tpu: bool = False) -> CompiledKernels:
-    """Counts the kernels of a graph, which `price_kernels` prices on any device."""
+    """Returns the kernels of a graph, for `price_kernels` to price on any device."""
     check_compiler(compiler)
     core = inlined(graph)
     if compiler == serving.FRAMEWORK:
@@ -159,7 +159,7 @@ def price_kernels(
 
 
 class _Pricer:
-    """Prices consecutive kernels; the device waits where the host launches too slowly."""
+    """Prices consecutive kernels; the device waits if the host launches more slowly than it runs them."""
 
     def __init__(self, device: Device, constants: dict[str, float], compiler: str) -> None:
         self.at, self.dispatch = constants, DISPATCH[compiler]
@@ -174,7 +174,7 @@ class _Pricer:
         self.nearer = max(0.0, 1 - far / (device.shared.bytes_per_second * stream["cache_share"]))
 
     def price(self, kernel: Kernel, calls: list[Cost]) -> Cost:
-        """The cost of the next kernel, including the wait for its launch."""
+        """Returns the cost of the next kernel, including the wait for its launch."""
         cost = self._library(kernel, calls[kernel.call]) if kernel.call >= 0 else self.loop(kernel)
         self.host += self.dispatch * kernel.launches
         wait = max(0.0, self.host - self.device)
@@ -185,7 +185,7 @@ class _Pricer:
         return cost
 
     def loop(self, kernel: Kernel) -> Cost:
-        """The cost of a non-library kernel."""
+        """Returns the cost of a non-library kernel."""
         bytes_ = kernel.bytes - sum(moved * self._found(whole) for moved, whole in kernel.passed) * self.nearer
         launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows)
         more = (kernel.launches - 1) * self.at["ramp"]
@@ -195,7 +195,7 @@ class _Pricer:
         return Cost(kernel.name, kind, total + more, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None)
 
     def _found(self, whole: float) -> float:
-        """Share of a tensor that stays in the shared cache until the next kernel reads it and writes its result."""
+        """Returns the share of a tensor that stays in the shared cache while the next kernel reads and writes."""
         full = 2 * whole / (self.shared * self.cache["cache_fill"])
         return 1 / (1 + math.exp(min(500.0, (full - 1) / self.cache["cache_edge"])))
 

@@ -1,4 +1,4 @@
-"""Fusion of steps into kernels, in time proportional to steps and reads."""
+"""Fuses nodes into kernels, in time proportional to the number of nodes and reads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ EPILOGUES = ("relu", "gelu_tanh")
 
 
 class KernelGroup:
-    """Nodes that run as one kernel: `first`, `level`, above those of all groups that it reads, `nodes`; `kind`,
-    `elements` and `rows` of its loop; `again`, nodes recomputed here, by written storage."""
+    """Nodes that run as one kernel: `first` node, `level` (above those of all groups that it reads), `nodes`; `kind`,
+    `elements` and `rows` of its loop; `again`: recomputed nodes by written storage."""
 
     def __init__(self, first: KernelNode, level: int, number: int = 0) -> None:
         """Creates a group of one node."""
@@ -24,7 +24,7 @@ class KernelGroup:
         self.again: dict[str, KernelNode] = {}
         self.kind, self.elements, self.rows = first.kind, first.elements, first.rows
         self.made: dict[str, KernelNode] = {}  # written storage -> node
-        self.into: KernelGroup | None = None  # the group that this group was merged into
+        self.into: KernelGroup | None = None  # the group into which this group was merged
         self.readers: list[KernelGroup] = []  # other groups that read its results
         self.add(first)
 
@@ -37,7 +37,7 @@ class KernelGroup:
             self.kind, self.rows = "library" if self.first.kind == "library" else "reduction", node.rows
 
     def now(self) -> KernelGroup:
-        """The group that it was merged into, or itself."""
+        """Returns the group into which this group was merged, or itself."""
         group = self
         while group.into is not None:
             group = group.into
@@ -47,14 +47,14 @@ class KernelGroup:
         return group
 
     def unread(self) -> bool:
-        """Whether no other group reads its results."""
+        """Whether no other group reads this group's results."""
         while self.readers and self.readers[-1].now() is self:
             self.readers.pop()
         return not self.readers
 
 
 def grouped(nodes: Sequence[KernelNode], xla: bool, around: bool = False) -> list[KernelGroup]:
-    """Groups nodes as compilers do, which fuse loops over the same elements."""
+    """Groups nodes like compilers, which fuse loops over the same elements."""
     groups: list[KernelGroup] = []
     maker: dict[str, KernelGroup] = {}
     readers: dict[str, list[KernelGroup]] = {}
@@ -70,7 +70,7 @@ def grouped(nodes: Sequence[KernelNode], xla: bool, around: bool = False) -> lis
             group = KernelGroup(node, 1 + max((g.level for g in sources), default=-1), len(groups))
             groups.append(group)
         else:
-            # groups of one level are independent; the groups that the node reads are merged
+            # merges the groups that the node reads; groups of one level are independent
             for other in sources:
                 if other is not group.now() and other.level == group.level:
                     _merge(group.now(), other)
@@ -88,8 +88,8 @@ def grouped(nodes: Sequence[KernelNode], xla: bool, around: bool = False) -> lis
 
 
 def _merge(group: KernelGroup, other: KernelGroup) -> None:
-    """Merges loops of one level over the same elements, nodes of `other` last; the smaller is merged into the larger,
-    so that the total cost stays near the number of nodes."""
+    """Merges two groups of one level, with the nodes of `other` last; moves the smaller group's nodes,
+    so that the total cost is nearly linear."""
     small, large = (group, other) if len(group.nodes) < len(other.nodes) else (other, group)
     if small is group:
         large.nodes.extendleft(reversed(group.nodes))
@@ -104,7 +104,7 @@ def _merge(group: KernelGroup, other: KernelGroup) -> None:
 
 
 def _behind_product(node: KernelNode, sources: list[KernelGroup]) -> KernelGroup | None:
-    """Finds the product over whose elements the node runs; it then waits for everything that the node reads."""
+    """Finds a product whose epilogue can run the node; the product then waits for all values that the node reads."""
     for group in sources:
         alike = node.elements == group.elements and (node.kind != "reduction" or group.rows in (0, node.rows))
         takes = group.first.activates and node.kind != "library" and alike and group.unread()
@@ -121,7 +121,7 @@ def _join(
     xla: bool,
     uses: Mapping[str, int],
 ) -> KernelGroup | None:
-    """Finds the group that the node joins: the last producer, else a reader of the same values."""
+    """Returns the group that the node joins: that of its last producer, else of a reader of the same values."""
     if node.kind == "library":
         return None
     beside = [group.now() for view in node.reads for group in readers.get(view.base, [])[-4:]]
@@ -137,13 +137,13 @@ def _join(
             if xla and group in sources and _in_epilogue(node, group, uses):
                 return group
         elif _same_elements(node, group) and not (xla and _behind_reduction(node, group)):
-            group.level += bool(unlike)  # a group without readers may wait for other groups of its level
+            group.level += bool(unlike)  # a group without readers may move above its level
             return group
     return None
 
 
 def _behind_reduction(node: KernelNode, group: KernelGroup) -> bool:
-    """Whether a loop over all elements would read a reduction of the same kernel; XLA puts reductions last."""
+    """Whether a loop over all elements would read a reduction of the same kernel; in XLA reductions come last."""
     if not group.rows or (node.kind != "reduction" and node.elements == group.rows):
         return False
     sources = [group.made[view.base] for view in node.reads if view.base in group.made]
@@ -167,7 +167,7 @@ def _in_epilogue(node: KernelNode, group: KernelGroup, uses: Mapping[str, int]) 
 
 
 def _same_elements(node: KernelNode, group: KernelGroup) -> bool:
-    """Whether one loop can run both; only a loop in a reduction's own order can read its result."""
+    """Whether one loop can run node and group; a reduction's result needs a loop in its order."""
     for view in node.reads:
         if view.base in group.made and group.kind == "reduction" and view.turned:
             return False

@@ -1,9 +1,9 @@
-"""Kernels that a GPU framework launches for a graph: eager torch, torch.compile, XLA.
+"""Lists the kernels that a GPU framework launches for a graph: eager torch, torch.compile, XLA.
 
 Eager launches one kernel per operation. Both compilers call libraries for products, convolutions and attention, and
-fuse elementwise operations and row reductions over the same elements: before a reduction, after it, in sequence, and
-side by side over one operand. To avoid cycles, each group has a level above the groups that it reads, and a node joins
-a group only if everything else that it reads is below.
+fuse elementwise operations and row reductions over the same elements: before and after a reduction, in sequence, and
+in parallel over one operand. To avoid cycles, each group has a level above the groups that it reads, and a node joins
+a group only if all other groups that it reads have lower levels.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Kernel:
     launches: int = 1
     bytes: float = 0.0
     written: float = 0.0  # the part of the bytes that is written
-    flops: float = 0.0  # operations on vector lanes; for a library call, those of its operation
+    flops: float = 0.0  # on vector lanes; for a library call, those of its operation
     rows: float = 0.0
     call: int = -1  # index of the operation that a library call computes; -1 for other kernels
     epilogue: bool = False  # whether the library call adds a bias, with weights stored outputs by inputs
@@ -67,7 +67,7 @@ def check_compiler(name: str) -> str:
 def kernels(
     operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str, tpu: bool = False
 ) -> list[Kernel]:
-    """The kernels of a graph with inlined calls, in a valid order."""
+    """Returns the kernels of a graph with inlined calls, in a valid order."""
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager, tpu)
     groups = [KernelGroup(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
@@ -84,7 +84,7 @@ def kernels_of(groups: list[KernelGroup], nodes: Sequence[KernelNode], stored: s
 
 
 def _read_by(groups: Sequence[KernelGroup]) -> dict[str, set[int]]:
-    """The groups that read each storage, by name of the storage."""
+    """Returns the indices of the groups that read each storage, by storage name."""
     found: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
         for node in (*group.nodes, *group.again.values()):
@@ -98,10 +98,10 @@ _AGAIN = 32  # most operations that one value may need recomputed
 
 
 def _recompute(groups: list[KernelGroup], stored: set[str], tpu: bool) -> list[KernelGroup]:
-    """Recomputes elementwise results in their readers, where that reads fewer bytes than the result has.
+    """Recomputes elementwise results in their readers, if the recomputation reads fewer bytes than the result has.
 
-    On TPUs products also recompute their operands. The saving then includes the kernel that would compute the result,
-    which is shared among its readers.
+    On TPUs, products also recompute their operands. The saving then includes the kernel that would compute the result,
+    divided among its readers.
     """
     maker = {node.writes.base: node for group in groups for node in group.nodes if node.writes is not None}
     gone: set[str] = set()

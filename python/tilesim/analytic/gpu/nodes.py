@@ -1,7 +1,7 @@
-"""Steps that a framework runs for the operations of a graph: library calls, loops, reductions, copies of views.
+"""Lists the steps that a framework runs for a graph's operations: library calls, loops, reductions, copies.
 
-Views are followed as torch keeps them (strides.py): a copy is a separate node where a library, or a change of shape,
-cannot read what a view says.
+Views have torch's strides (strides.py). A copy is a separate node if a library, or a change of shape,
+cannot read the view.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _LOOPS = (
 )
 _REDUCTIONS = ("softmax", "log_softmax", "normalize", "reduce")
 _CALLED = ("contract", "ragged_contract", "convolution", "attention", "while", "branch")  # library calls of engines
-_PICKED = ("embedding", "gather")  # operations that read only the requested rows of the first operand
-# rotary embedding in eager torch: x cos, -x[half], cat, * sin, +: 10 passes over x, where one kernel takes two
+_PICKED = ("embedding", "gather")  # they read only the requested rows of the first operand
+# rotary embedding in eager torch: x cos, -x[half], cat, * sin, +: 10 passes over x instead of two of one kernel
 _SPELLED = {"rotary": (5, 5.0)}
 # XLA on TPUs runs a kernel per row reduction and recomputes exponentials (docs/explanation/compute_and_fusion.md)
 _ON_TPU = {"softmax": (3, 2.0), "log_softmax": (3, 2.0), "normalize": (4, 3.0)}
@@ -43,9 +43,9 @@ class KernelNode:
     elements: int = 0  # number of elements of its loop
     flops: float = 0.0
     rows: int = 0
-    blocks: int = 0  # rows with one block of threads each; without them, sums share blocks
+    blocks: int = 0  # rows with one thread block each; 0 if rows share blocks
     launches: int = 1
-    passes: float = 1.0  # number of passes over its bytes where the framework decomposes the operation
+    passes: float = 1.0  # passes over its bytes if the framework decomposes the operation
     call: int = -1
     epilogue: bool = False
     activates: bool = False  # whether the library call can apply an activation
@@ -63,7 +63,7 @@ def nodes_of(
     tpu: bool = False,
     engine: bool = False,
 ) -> tuple[list[KernelNode], set[str]]:
-    """The steps of a graph in order."""
+    """Returns the steps of a graph in order, and the storages of its outputs."""
     found, outputs = _Reader(eager, tpu, engine), list(outputs)
     for index, op in enumerate(operations):
         found.step(index, op)
@@ -107,14 +107,14 @@ class _Reader:
         self.values[name] = cache.of(name, cache.shape, cache.strides)
 
     def keep(self, outputs: Iterable[str]) -> None:
-        """Copies outputs that are views of a library's result, because caches outlive it."""
+        """Copies outputs that are views of a library's result, because caches live longer than the result."""
         called = {node.writes.base for node in self.nodes if node.kind == "library" and node.writes is not None}
         for name in outputs:
             if name in self.values and (view := self.values[name]).base in called and view.name != view.base:
                 self.values[name] = self.copy(view, name, "the cache")
 
     def value(self, tensor: Mapping[str, Any]) -> View:
-        """The view of an operand; inputs and weights are contiguous."""
+        """Returns the view of an operand; inputs and weights are contiguous."""
         name = tensor["name"]
         if name not in self.values:
             self.fresh(tensor)
@@ -132,7 +132,7 @@ class _Reader:
         return [self.value(tensor) for tensor in op["operands"] if tensor is not None]
 
     def copy(self, source: View, op: str, why: str, shape: Numbers | None = None) -> View:
-        """Adds a loop that copies elements to a contiguous tensor, which it returns."""
+        """Adds a loop that copies elements to a contiguous tensor; returns the tensor."""
         name = f"{source.name} for {why}"
         wanted = source.shape if shape is None else shape
         bytes_ = source.size * source.elements
@@ -269,7 +269,7 @@ def _rows(op: Mapping[str, Any], x: View) -> int:
 
 
 def _multiplies(view: View, batch: Sequence[int], contracted: Sequence[int]) -> bool:
-    """Whether a library's (batched) product can read the view: batch, rows and columns have one stride each, and rows
+    """Whether a library's (batched) product can read the view: batch, rows and columns each have one stride, and rows
     or columns are contiguous."""
     free = [axis for axis in range(len(view.shape)) if axis not in batch and axis not in contracted]
     steps = []

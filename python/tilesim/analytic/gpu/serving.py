@@ -1,4 +1,4 @@
-"""Kernels of language models in serving engines, which capture graphs and fuse operations between two library calls.
+"""Lists the kernels of serving engines, which capture graphs and fuse the operations between two library calls.
 
 Products that read the same activations are merged (query, key and value; gate and up). The operations between them
 (residual sum and normalization; rotation and the write of keys and values; activation; choice of experts) are one
@@ -52,7 +52,7 @@ def is_served(graph: Graph, device: Device) -> bool:
 
 @dataclass(frozen=True)
 class _Request:
-    """Sequences and total tokens that a model reads, its vocabulary, and whether it has caches."""
+    """Number of sequences and total tokens that a model reads, vocabulary size, and whether the model has caches."""
 
     sequences: int
     tokens: int
@@ -71,7 +71,7 @@ def _request_of(operations: Iterable[Mapping[str, Any]], core: Any) -> _Request 
 
 
 def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[KernelNode], set[str]]:
-    """Steps of a graph, with the extents of products."""
+    """Returns the steps of a graph, with extents of products, and the storages of its outputs."""
     nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, engine=True)
     asked = _request_of(operations, core)
     for node in nodes:
@@ -89,7 +89,7 @@ def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[li
 
 
 def _extents(op: Mapping[str, Any], asked: _Request) -> Extents | None:
-    """Extents of a product of rows by weights; of experts, only those count that tokens reach on average."""
+    """Returns the extents of a product of rows by weights; counts the mean number of experts that get tokens."""
     if op["kind"] not in ("contract", "ragged_contract"):
         return None
     a, b = (one["shape"] for one in op["operands"][:2])
@@ -106,12 +106,12 @@ def _extents(op: Mapping[str, Any], asked: _Request) -> Extents | None:
 
 
 def reached(experts: Any, share: Any, tokens: Any) -> Any:
-    """Mean number of experts that receive tokens if all experts are equally likely: E (1 - (1 - share)^tokens)."""
+    """Returns the mean number of experts that receive tokens, if all are equally likely: E (1 - (1 - share)^tokens)."""
     return np.maximum(1.0, experts * (1.0 - (1.0 - np.minimum(1.0, share)) ** tokens))
 
 
 def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
-    """Seconds of a non-integer mean number of products, interpolated between the whole numbers below and above."""
+    """Returns the seconds of a mean number of products, interpolated between the next smaller and larger integers."""
     count = np.round(count, 9)
     less = np.floor(count)
     seconds = price(less)
@@ -121,7 +121,7 @@ def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
 
 
 def grouped(nodes: Sequence[KernelNode]) -> list[KernelGroup]:
-    """Groups nodes into kernels: library calls, merged products of the same rows, one kernel between two calls."""
+    """Groups nodes into kernels: library calls, merged products of equal rows, one kernel between two calls."""
     level: dict[str, int] = {}  # storage -> number of library calls before it on the longest path
     found: dict[tuple[int, bool, str], KernelGroup] = {}
     for number, node in enumerate(nodes):
@@ -143,19 +143,19 @@ def grouped(nodes: Sequence[KernelNode]) -> list[KernelGroup]:
 
 @cache
 def constants() -> dict[str, float]:
-    """Constants of an engine besides its kernels, from `configs/frameworks/serving.json`."""
+    """Returns an engine's constants, except those of kernels, from `configs/frameworks/serving.json`."""
     return dict(read_json(configs_dir() / "frameworks" / f"{FRAMEWORK}.json")["constants"])
 
 
 def launch(device: Device, dtype: str) -> float:
-    """Fixed seconds per kernel between two library calls."""
+    """Returns the fixed seconds of a kernel between two library calls."""
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
 def priced(
     groups: Sequence[KernelGroup], kernels: Sequence[Kernel], core: Any, costs: Costs
 ) -> tuple[list[Cost], list[str]]:
-    """Costs of kernels, and the assumptions made."""
+    """Returns the costs of kernels, and the assumptions."""
     operations = list(core.operations())
     found, notes = costs.price(core)
     calls, multiplied = rows_of(found), _products(groups, operations, costs)
@@ -178,7 +178,7 @@ def priced(
 
 
 def _products(groups: Sequence[KernelGroup], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
-    """Costs of products with an engine's extents, by the name of each group's first step."""
+    """Returns the costs of products with an engine's extents, by the name of each group's first step."""
     asked: dict[tuple[Any, ...], list[str]] = {}
     for group in groups:
         every = [node.extents for node in group.nodes if node.extents is not None]

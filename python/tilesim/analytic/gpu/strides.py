@@ -1,4 +1,4 @@
-"""Strides of tensors as in torch, and views that need a copy."""
+"""Computes strides of tensors as torch does, and which views need a copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Numbers = tuple[int, ...]
 
 
 class View:
-    """A view of a storage: its name and bytes, extents, strides in elements, bytes of an element."""
+    """A view of a storage: name, storage and its bytes, extents, strides in elements, bytes per element."""
 
     __slots__ = ("base", "base_bytes", "name", "shape", "size", "strides", "turned")
 
@@ -24,12 +24,12 @@ class View:
 
     @property
     def elements(self) -> int:
-        """Number of elements; repeated ones count each time."""
+        """Number of elements, including repeated ones."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> float:
-        """Bytes of distinct elements: axes of stride 0 count once."""
+        """Bytes of distinct elements; an axis of stride 0 counts once."""
         return self.size * math.prod(n for n, stride in zip(self.shape, self.strides, strict=True) if stride or not n)
 
     def dense(self) -> bool:
@@ -40,12 +40,12 @@ class View:
         )
 
     def of(self, name: str, shape: Numbers, strides: Numbers, turned: bool = False) -> View:
-        """Another view of the same storage."""
+        """Returns another view of the same storage."""
         return View(name, self.base, self.base_bytes, shape, strides, self.size, self.turned or turned)
 
 
 def contiguous(shape: Sequence[int]) -> Numbers:
-    """Strides of a row-major tensor."""
+    """Returns the strides of a row-major tensor in elements."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -54,7 +54,7 @@ def contiguous(shape: Sequence[int]) -> Numbers:
 
 
 def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
-    """Compact strides with the axis order of other strides, as torch allocates results."""
+    """Returns compact strides with the axis order of the strides `like`, as torch allocates results."""
     order = sorted(range(len(shape)), key=lambda axis: (-like[axis], axis))
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -64,10 +64,10 @@ def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
 
 
 def viewed(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Numbers | None:
-    """Strides of a view with another shape, or None if it needs a copy; axes merge only where adjacent in memory."""
+    """Returns the strides of a view with shape `wanted`, or None if its merged axes are not adjacent in memory."""
     if math.prod(shape) == 0 or not shape:
         return contiguous(wanted)
-    # runs of axes with one stride, the last axis first
+    # runs of axes that merge to one stride, last axis first
     runs: list[list[int]] = []  # each run: elements, stride
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent == 1:

@@ -1,4 +1,4 @@
-"""Files of public measurement sets: tables of text, Parquet, workbooks, XLA's performance tables."""
+"""Reads files of public measurement sets: CSV, Parquet, workbooks, XLA's performance tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Line = tuple[int, dict[str, str]]  # line number in the file, and cells by colum
 
 
 def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
-    """Columns and rows of a file in any supported format."""
+    """Returns columns and rows of a file in any supported format."""
     name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:
@@ -63,7 +63,7 @@ def _parquet(name: str) -> tuple[list[str], list[Line]]:
 
 @contextmanager
 def _read_as(what: str, name: str) -> Iterator[None]:
-    """Names the file in errors of other libraries, which raise any type."""
+    """Converts any error of another library to a `UserError` that names the file."""
     try:
         yield
     except (OSError, _core.Error):
@@ -73,12 +73,12 @@ def _read_as(what: str, name: str) -> Iterator[None]:
 
 
 def _few_rows(count: int, name: str) -> None:
-    """Raises an error for too many rows: a small compressed file can hold any number of them."""
+    """Raises an error for too many rows, because a small compressed file can contain any number."""
     if count > MAX_ROWS:
         raise user_error("the table has too many rows", place=name, allowed=f"at most {MAX_ROWS}")
 
 
-# Cells of a workbook that are headings of a table of products or convolutions.
+# Headings of workbook tables of products or convolutions.
 _HEADINGS = {
     "m", "n", "k", "w", "h", "c", "r", "s", "transa", "transb", "ms", "pad", "stride", "filters", "pad_w", "pad_h",
     "stride_w", "stride_h", "forward", "usec",
@@ -108,7 +108,7 @@ def _dtype_of_sheet(title: str) -> str:
 
 
 def _workbook(name: str) -> tuple[list[str], list[Line]]:
-    """Reads the tables of every sheet: headings, and the rows of numbers below; the sheet's title has the dtype."""
+    """Reads the tables of every sheet: headings and the numeric rows below; the sheet's title has the dtype."""
     openpyxl = need("openpyxl", "tables")
     with _read_as("a workbook", name):
         with ZipFile(name) as archive:

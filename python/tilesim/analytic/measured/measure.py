@@ -1,4 +1,4 @@
-"""Measurements of this machine, in the columns that `calibrate` reads."""
+"""Measures matrix products on this machine, in the format that `calibrate` reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AXES = ((0, 0.8192), (4, 0.6710), (4, 0.5497))  # for each axis: lowest power o
 
 
 def _spread(count: int) -> list[tuple[int, int, int]]:
-    """Spreads shapes of 2^16 to 2^31 multiply-adds over three logarithmic axes; plastic-number steps leave no gaps."""
+    """Returns shapes of 2^16 to 2^31 multiply-adds, spread evenly over logarithmic axes by plastic-number steps."""
     shapes: list[tuple[int, int, int]] = []
     index = 0
     while len(shapes) < count:
@@ -55,7 +55,7 @@ SHAPES = [
 
 
 def _time(call: Callable[[], Any], budget: float, clock: Callable[[], float]) -> tuple[float, float]:
-    """Lower quartile of the seconds of call batches (disturbances only add time), and the spread of the quartiles."""
+    """Returns the lower quartile of the seconds per call (disturbances only add time) and the quartile spread."""
     call()
     begin = clock()
     call()
@@ -116,8 +116,8 @@ def measure_cpu(
 ) -> int:
     """Measures matrix products on this machine's CPU with numpy, and with torch where it is installed.
 
-    Plain operands are in a program's usual layout; packed weights are rearranged before the clock starts. One thread is
-    timed by processor time, which other programs do not lengthen, several threads by the wall clock.
+    Plain operands have a program's usual layout; packed weights are rearranged before the clock starts. One thread is
+    timed by CPU time, which other programs do not affect; several threads by the wall clock.
     """
     from ...machine.device import Device
 
@@ -125,7 +125,7 @@ def measure_cpu(
     used = allowed if threads is None else threads
     if not 1 <= used <= allowed:
         raise user_error("number of threads out of range", value=str(threads), allowed=f"1 to {allowed}")
-    check_writable(path)  # checked before a minute of measurements
+    check_writable(path)  # before a minute of measurements
     beside = path_text(Path(path).with_suffix(".device.json"))
     name = beside if device == "auto" else Device.load(device).name
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -139,7 +139,7 @@ def measure_cpu(
 
 
 def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int:
-    """Runs `measure_cpu` in a separate process, where libraries read their number of threads while loading."""
+    """Runs `measure_cpu` in a separate process, because libraries read the number of threads when they load."""
     clock = time.process_time if threads == 1 else time.perf_counter
     if device == "auto":
         with writing(name) as file:
@@ -194,7 +194,7 @@ Products = tuple[int, Callable[[int, int, int], list[Callable[[], Any]]]]
 
 
 def _cuda_kinds(torch: Any) -> dict[str, Products]:
-    """Per scheme: the multiple that n and k must be, and six products of a shape with separate weights."""
+    """Returns, by scheme, the divisor of n and k, and a function that makes six products with separate weights."""
 
     def plain(dtype: Any) -> Callable[[int, int, int], list[Callable[[], Any]]]:
         def make(m: int, n: int, k: int) -> list[Callable[[], Any]]:

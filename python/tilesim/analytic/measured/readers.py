@@ -1,10 +1,10 @@
-"""Readers of public measurement sets, which convert their columns to those of the reference tables.
+"""Converts public measurement sets to the columns of the reference tables.
 
 AIConfigurator (Apache-2.0): gemm, attention and quantize tables, Parquet or CSV. NeuSight (MIT): CSV files of linear,
 bmm, conv and vector operations. DeepBench (Apache-2.0): the workbooks, or one sheet as CSV. Vidur (MIT): mlp.csv and
 attention.csv of a model. LLMCompass (BSD-3): files without a header. LLMServingSim (MIT): layers.csv of a model. XLA
 (Apache-2.0): performance tables of products. gpu-tpu-pedia: products on TPUs. mlsim: results.csv.
-The columns of a file identify its format. Rows that the tables cannot hold are marked as unsupported, with the reason.
+The columns of a file identify its format. Rows that the tables cannot represent get a reason and are skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Converter = Callable[[Row, str], list[KindAndRow]]
 
 
 def label_of(name: str) -> str:
-    """The device file's label for a driver's name ("NVIDIA H100 80GB HBM3"), a TPU's name or a compute capability."""
+    """Converts a driver's name ("NVIDIA H100 80GB HBM3"), TPU name or compute capability to a device label."""
     known = ("RTX PRO 6000", "A100", "H100", "H200", "B200", "L40S", "L4", "V100", "T4", "B60", "RTX 4090", "MI300X")
     compute_capability = {"sm_80": "A100", "sm_89": "L40S", "sm_90": "H100", "sm_100": "B200", "sm_70": "V100"}
     parts = re.split(r"[^a-z0-9]+", name.lower())
@@ -40,7 +40,7 @@ def _engine(row: Mapping[str, str]) -> str:
 
 
 def _row(table: str, source: str, device: str, dtype: str, latency_ms: str, **cells: str) -> tuple[str, Row]:
-    """Makes one row of a reference table, with the kind of the table."""
+    """Returns the kind of the table and one row."""
     head = {"source": source, "device": label_of(device)} | ({"dtype": dtype} if dtype else {})
     return table, {**head, **cells, "latency_ms": latency_ms}
 
@@ -64,7 +64,7 @@ def _configurator_attention(row: Row, place: str) -> list[KindAndRow]:
 
 
 def _configurator_quantize(row: Row, place: str) -> list[KindAndRow]:
-    """Reads casts of activations: computing the scale only reads them; the cast reads two bytes and writes one."""
+    """Reads casts of activations, or the computation of their scale, which writes no elements."""
     name = row.get("op_name", "") + row.get("kernel_source", "")
     cells = {"op": "compute_scale" if "compute_scale" in name else "quantize", "rows": row["m"], "width": row["k"]}
     return [_row("vector", "AIConfigurator", row["device"], "bf16", row["latency"], engine=_engine(row), **cells)]
@@ -148,7 +148,7 @@ def _mlsim(row: Row, place: str) -> list[KindAndRow]:
 
 
 def _in_path(place: str, what: str) -> str:
-    """Finds the device that a folder in the path names."""
+    """Returns the device that a folder in the path names."""
     for part in reversed(Path(place).parts[:-1]):
         if re.search(r"(?i)\b(tpu|rtx|mi\d|[abhvtl]\d{1,4}s?)\b", part.replace("_", " ").replace("-", " ")):
             return label_of(part)
@@ -213,7 +213,7 @@ def _compass(row: Row, place: str) -> list[KindAndRow]:
     return [_row("vector", *head, f"{ms:.9g}", op=op, rows=str(rows), width=str(width))]
 
 
-# Models that LLMServingSim profiles: hidden size, query heads, key heads, inner size, vocabulary, as published
+# Published models that LLMServingSim profiles: widths of hidden state, queries, keys and inner layer; vocabulary
 _SERVED = {
     "llama-3.1-8b": (4096, 4096, 1024, 14336, 128256),
     "llama-3.1-70b": (8192, 8192, 1024, 28672, 128256),

@@ -1,4 +1,4 @@
-"""Measured tables: reading, checking, grouping."""
+"""Reads, checks and groups measured tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .readers import REFUSED, Converter, recognise
 
 __all__ = ["MeasuredRow", "group_key", "kinds_of", "read"]
 
-# Per kind of table: required columns, then optional ones.
+# Kind of table -> required and optional columns.
 COLUMNS: dict[str, tuple[list[str], list[str]]] = {
     "gemm": (["device", "dtype", "m", "n", "k", "latency_ms"], ["source", "engine", "batch", "ta", "tb"]),
     "attention": (
@@ -41,7 +41,7 @@ _MAY_BE_EMPTY = {"ta", "tb", "source", "engine"}
 
 @dataclass
 class MeasuredRow:
-    """One row of a measured table: cells as read, numbers, status and reason."""
+    """One row of a measured table: cells, parsed numbers, status and reason."""
 
     line: int
     cells: dict[str, Any]
@@ -50,7 +50,7 @@ class MeasuredRow:
     reason: str = ""
 
     def text(self, key: str) -> str:
-        """The text of a cell; "" if it is absent."""
+        """Returns the text of a cell; "" if it is absent."""
         return str(self.cells.get(key) or "").strip()
 
     @property
@@ -190,5 +190,5 @@ def group_key(cells: Mapping[str, Any]) -> str:
 
 
 def cells_of(table: str, row: MeasuredRow) -> list[Any]:
-    """The cells that identify a measurement, in a fixed order."""
+    """Returns the cells that identify a measurement, in a fixed order."""
     return [table, *(row.cells.get(name) for part in COLUMNS[table] for name in part)]

@@ -1,4 +1,4 @@
-"""The device file of this machine's processor, from the operating system and two measured rates."""
+"""Builds a device file of this machine's processor from the operating system and two measured rates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _text(path: str) -> str:
 
 
 def _caches(threads: int) -> list[tuple[int, float, int, int]]:
-    """Level, bytes for the cores in use, line bytes and ways of every data cache."""
+    """Returns level, bytes (for the cores in use), line bytes and ways of every data cache."""
     found = []
     for index in range(8):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
@@ -51,7 +51,7 @@ def _caches(threads: int) -> list[tuple[int, float, int, int]]:
 
 
 def _product_rate(clock: Callable[[], float]) -> float:
-    """Measures operations per second of a product that fits the caches; takes the best of twenty."""
+    """Returns the operations per second of a product that fits the caches, best of twenty runs."""
     a = np.ones((384, 384), np.float32)
     out = np.empty_like(a)
     best = float("inf")
@@ -64,7 +64,7 @@ def _product_rate(clock: Callable[[], float]) -> float:
 
 
 def _memory_rate(clock: Callable[[], float]) -> float:
-    """Measures bytes per second of reading 256 MiB, far more than any cache holds; takes the best of eight."""
+    """Returns the bytes per second of reading 256 MiB, which exceed all caches, best of eight runs."""
     source = np.ones(1 << 25, np.float64)
     best = float("inf")
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""Pages and notebook views: sections of cards, bars, tables and charts from plain data.
+"""Pages and notebook views, made of sections with cards, bars, tables and charts.
 
 A result gives elements (`Cards`, `Bars`, `Rows`, `Notes`, `Picture`, and the charts `Points`,
 `Boxes`, `Steps`) in sections. `fragment` renders them as light HTML for a notebook; `document` renders a page whose

@@ -1,4 +1,4 @@
-"""Charts as plain data: static SVG here; in a page Bokeh draws the same data with zoom."""
+"""Charts: draws static SVG; in a page, Bokeh draws the same data with zoom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards, bars, tables and notes: plain data in, HTML out; all texts are escaped here."""
+"""Converts cards, bars, tables and notes to HTML, and escapes all texts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def as_text(form: str, value: Any) -> str:
 
 
 def picks(table: str, rows: Sequence[int], name: str = "") -> str:
-    """Attributes that link an element to table rows, so that a click shows their details."""
+    """Returns HTML attributes that link an element to table rows, so that a click shows their details."""
     if not rows:
         return ""
     told = f' data-name="{escape(name)}"' if name else ""
@@ -63,14 +63,14 @@ def picks(table: str, rows: Sequence[int], name: str = "") -> str:
 
 
 class Element(Protocol):
-    """One element of a section."""
+    """Base class of the elements of a section."""
 
     def html(self, live: bool = False) -> str:
-        """Its HTML."""
+        """Returns the HTML of the element."""
         ...
 
     def data(self) -> dict[str, Any] | None:
-        """Data for the page's script, or None."""
+        """Returns data for the page's script, or None."""
         ...
 
 
@@ -105,7 +105,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Bar:
-    """One stacked bar: its parts by name, and a text."""
+    """A stacked bar: parts by name, and a text."""
 
     name: str
     parts: Mapping[str, float]
@@ -124,7 +124,7 @@ class Bars:
     whole_names: bool = False
 
     def html(self, live: bool = False) -> str:
-        """Draws one row per bar; widths are shares of `whole` (0: of the longest bar)."""
+        """Draws one row per bar; widths are relative to `whole` (0: to the longest bar)."""
         whole = self.whole or max((math.fsum(row.parts.values()) for row in self.rows), default=0.0) or 1.0
         used = dict.fromkeys(name for row in self.rows for name, number in row.parts.items() if number > 0)
         legend = "".join(
@@ -172,7 +172,7 @@ class Column:
     whole: bool = False
 
     def value(self, row: Mapping[str, Any]) -> Any:
-        """The column's value in a row."""
+        """Returns the column's value in a row."""
         if self.of is None:
             return row[self.key]
         above, below, scale = self.of
@@ -261,7 +261,7 @@ def _side(column: Column) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Rounds a fraction to six digits, and keeps whole numbers; None unless finite."""
+    """Rounds a fraction to six digits, and keeps integers; None unless finite."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
@@ -270,7 +270,7 @@ def _number(value: Any) -> Any:
 
 
 def indexed(texts: Sequence[str]) -> dict[str, Any]:
-    """Distinct texts, and an index for each position."""
+    """Returns the distinct texts, and the index of each text."""
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return {"of": list(places), "at": [places[text] for text in texts]}
 
@@ -284,7 +284,7 @@ def packed(values: list[Any]) -> Any:
 
 
 def rows_of(name: str, rows: Sequence[Mapping[str, Any]], forms: Mapping[str, str], what: str = "rows") -> Rows:
-    """A table whose headers are the keys of its rows; other values are shown as text."""
+    """Returns a table with the rows' keys as headers; values without a format are shown as text."""
     plain = (bool, float, int, str, type(None))
     rows = [{key: one if isinstance(one, plain) else str(one) for key, one in row.items()} for row in rows]
     columns = []
@@ -322,7 +322,7 @@ class Picture:
     caption: str = ""
 
     def html(self, live: bool = False) -> str:
-        """The drawing, in a box that scrolls."""
+        """Returns the drawing in a scrolling box."""
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         return f'<figure><div class="window">{self.svg}</div>{caption}</figure>'
 

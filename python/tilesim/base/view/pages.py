@@ -34,7 +34,7 @@ def _inline(script: str) -> str:
 
 
 def library() -> tuple[str, str]:
-    """The plotting library's scripts, as installed."""
+    """Returns the scripts of the installed plotting library."""
     found = find_spec(LIBRARY)
     places = [Path(place) for place in (found.submodule_search_locations or ())] if found else []
     for place in places:

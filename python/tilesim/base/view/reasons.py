@@ -15,7 +15,7 @@ _PARTS = 100_000  # a share is stored as this many parts
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason of one row: shares of terms (by number; they add up to 1), and its lower bound."""
+    """Explanation of one row: shares of terms (by index, adding up to 1), and lower bound."""
 
     shares: Sequence[tuple[int, float]]
     least: float = 0.0

@@ -1,1 +1,1 @@
-"""Commands about clusters."""
+"""The subcommands of `tilesim cluster`."""

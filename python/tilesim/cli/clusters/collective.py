@@ -17,7 +17,7 @@ from .options import ClusterOption, StepOptions
 
 
 def _devices(texts: str | None) -> list[int] | list[list[int]] | int | None:
-    """`8`, `0,2,4` or groups `0,1;2,3`."""
+    """Parses --devices: a count `8`, device indices `0,2,4`, or groups `0,1;2,3`."""
     if texts is None:
         return None
     try:
@@ -32,7 +32,7 @@ def _devices(texts: str | None) -> list[int] | list[list[int]] | int | None:
 
 
 def _device_counts(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
-    """The number of devices, or of groups and their sizes."""
+    """Describes the participants: "8 devices", or "2 groups of 4 devices"."""
     sizes = sorted(len(group) for group in given if isinstance(group, list)) if isinstance(given, list) else []
     most = sizes[-1] if sizes else devices
     several = f"{len(sizes):,} groups of " + (f"{sizes[0]:,} to " if sizes[0] < most else "") if sizes else ""

@@ -43,7 +43,7 @@ def show(
         and not cluster.endswith(".json")
         and not os.path.exists(cluster)
     ):
-        fabric = fabric_of(cluster) if cluster not in systems() else None  # checks the names of both kinds
+        fabric = fabric_of(cluster) if cluster not in systems() else None  # raises for an unknown name
         _show_system(cluster, fabric, out)
         return
     found = Cluster.load(cluster)
@@ -76,7 +76,7 @@ def show(
 
 
 def _show_system(name: str, fabric: Fabric | None, out: Output) -> None:
-    """A system of measured steps: its numbers with their sources."""
+    """Prints the constants of a system with measured steps, with their sources."""
     system, _ = system_of(name) or (name, 0)
     data = systems()[system]
     if out.json is not None:

@@ -33,7 +33,7 @@ class ClusterOption(Stage):
 
 @dataclass(frozen=True)
 class LayeredSizes(Stage):
-    """Sizes of a layered workload; default: as trained."""
+    """Sizes of a layered workload; defaults are those of its published training."""
 
     panel = WORKLOAD
 
@@ -47,7 +47,7 @@ class LayeredSizes(Stage):
     dtype: str | None = option(None, "Type of weights and activations: bf16, f16, ...; default: as trained.")
 
     def of(self, workload: str) -> Any:
-        """The workload with the given sizes."""
+        """Returns the workload with these sizes; sizes of a workload without layers are an error."""
         from ...models.layered_presets import layered, layered_names
 
         given = self.given()

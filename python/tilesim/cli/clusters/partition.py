@@ -48,7 +48,7 @@ def partition(
 
 
 def _shardings(texts: list[str]) -> dict[str, Any]:
-    """Shardings by name, as `ts.partition` expects."""
+    """Parses shardings by tensor name into the form that `ts.partition` expects."""
     found: dict[str, Any] = {}
     for text in texts:
         if text.endswith(".json"):

@@ -1,4 +1,4 @@
-"""`tilesim cluster step`: layered workloads under plans, programs of several devices."""
+"""`tilesim cluster step`: times a layered workload under a plan, or a program for several devices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def step(
 
 
 def explained(result: Any, quiet: bool = False) -> None:
-    """Prints the text of `explain`, with a table of a plan's breakdown."""
+    """Prints the text of `explain` and, for a result with a plan, a table of its breakdown."""
     if result.plan is None:
         lines_ = result.explain().split("\n")
         say([line for words in lines_[: 1 if quiet else None] for line in wrapped(words, hang="    ")])

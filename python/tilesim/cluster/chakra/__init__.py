@@ -1,1 +1,1 @@
-"""Chakra: writes, reads and replays traces of devices."""
+"""Writes, reads and replays Chakra traces of devices."""

@@ -22,29 +22,29 @@ _Group = tuple[str, int]
 
 @dataclass(slots=True)
 class DeviceGroup:
-    """Devices of one class in the same groups; in a trace with sends or receives, a single device."""
+    """Devices of one trace class in equal groups; in a trace with sends or receives, a single device."""
 
     part: TraceClass
     devices: list[int]
     groups: dict[str, _Group]
     at: int = 0  # index of the first device within its class
-    sequence: dict[_Group, list[int]] = field(default_factory=dict)  # group -> places of its collectives
-    cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
-    partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
-    use: dict[int, Use] = field(default_factory=dict)  # place -> use of links
-    within: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> NETWORK and INSIDE
+    sequence: dict[_Group, list[int]] = field(default_factory=dict)  # group -> node indices of its collectives
+    cost: dict[int, int] = field(default_factory=dict)  # node index -> picoseconds
+    partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # node index -> unit and node index of the peer
+    use: dict[int, Use] = field(default_factory=dict)  # node index -> use of links
+    within: dict[int, tuple[int, int]] = field(default_factory=dict)  # node index -> NETWORK and INSIDE
 
 
 @dataclass(slots=True)
 class Quotient:
-    """One unit per class of equal timelines. `joined` lists each collective's pairs (class, place)."""
+    """One unit per class of devices with equal timelines. `joined` lists the (class, node index) of each collective."""
 
     units: list[DeviceGroup]
     devices: list[int]  # number of devices per class
     joined: dict[tuple[int, int], list[tuple[int, int]]]
     partner: dict[tuple[int, int], tuple[int, int]]
     members: list[list[int]] = field(default_factory=list)  # the devices of each class
-    demands: dict[tuple[int, int], Demand] = field(default_factory=dict)  # (class, place) -> its use of links
+    demands: dict[tuple[int, int], Demand] = field(default_factory=dict)  # (class, node index) -> use of links
     groups: dict[_Group, tuple[int, ...]] = field(default_factory=dict)  # devices of each group
 
 
@@ -100,14 +100,14 @@ def _find_uses(units: list[DeviceGroup], sharing: Sharing) -> None:
     for unit in units:
         for at, (load, scale) in list(unit.use.items()):
             most = float(sharing.most[load])
-            if most > 0:  # a closed form that is faster than its busiest link allows uses the whole link
+            if most > 0:  # a closed form below the busiest link's time uses the full link
                 unit.use[at] = (load, min(scale, 1 / most))
             else:
                 del unit.use[at]
 
 
 def _demands(units: list[DeviceGroup], sharing: Sharing, loads: list[int]) -> dict[tuple[int, int], Demand]:
-    """The use of links by each communication, by class and place."""
+    """Returns the use of links by each communication, by class and node index."""
     links = sharing.demands(np.array(loads, np.int64))
     found: dict[tuple[int, int], Demand] = {}
     known: dict[Use, Demand] = {}
@@ -219,8 +219,8 @@ def _match_messages(trace: Trace, units: list[DeviceGroup], unit_of: list[int], 
 def _colours(
     units: list[DeviceGroup], members: dict[_Group, Counter[int]], sharing: Sharing | None
 ) -> tuple[list[int], list[int]]:
-    """Units of one colour do the same at the same times with the same partners and link loads; splits colours until
-    they are stable. Returns colours of units, and of loads."""
+    """Partitions units into colours with equal nodes, times, partners and link loads; splits colours until
+    they are stable. Returns the colours of units and of loads."""
     signatures: dict[int, tuple[Any, ...]] = {}
     rows: list[Any] = []
     for unit in units:

@@ -1,4 +1,4 @@
-"""Times communication of traces and programs on a cluster: one rule for a step and for the replay of its trace."""
+"""Times communication of traces and programs on a cluster, equally in a step and in the replay of its trace."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..trace import Trace, TraceNode
 
 __all__ = ["DTYPE", "INSIDE", "NETWORK", "PERMUTE", "SLOWED", "Communication", "learn"]
 
-#: attributes of nodes: the permute to which a message belongs, which has one time; the dtype of a collective
+#: node attributes: the permute to which a message belongs (its messages share one time); the dtype of a collective
 PERMUTE, DTYPE = "tilesim_permute", "tilesim_dtype"
-#: attribute of a compute node: the factor of a slow device, which its time already includes
+#: attribute of a compute node: the slow-down factor that its time already includes
 SLOWED = "tilesim_slowed"
-#: attributes of communication simulated inside a device: picoseconds there, and picoseconds of the network
+#: attributes of communication simulated inside a device: picoseconds inside, and picoseconds on the network
 INSIDE, NETWORK = "tilesim_inside_ps", "tilesim_network_ps"
 #: operations without a network model
 RECORDED = ("reduce", "gather", "scatter")
@@ -25,7 +25,7 @@ RECORDED = ("reduce", "gather", "scatter")
 
 @dataclass
 class Communication:
-    """Standalone times of communication on a cluster, computed once for equal communications."""
+    """Computes standalone times of communication on a cluster, once for equal communications."""
 
     cluster: Cluster
     network: str
@@ -35,11 +35,11 @@ class Communication:
     cached: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # (operation, bytes) -> dtype of the elements
-    ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, with the keys of `known`
-    within: dict[Any, tuple[int, int]] = field(default_factory=dict)  # NETWORK and INSIDE, with the keys of `known`
+    ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, with the keys of `cached`
+    within: dict[Any, tuple[int, int]] = field(default_factory=dict)  # NETWORK and INSIDE, with the keys of `cached`
 
     def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
-        """Picoseconds of a collective, or of a message between two devices."""
+        """Returns the picoseconds of a collective, or of a message between two devices."""
         if op in RECORDED:
             if not recorded and len(devices) > 1:
                 raise user_error(f"operation '{op}' has no network model and no recorded time", place=place,
@@ -53,7 +53,7 @@ class Communication:
         return self.cached[key]
 
     def standalone_time(self, op: str, size: int, devices: Sequence[int]) -> int:
-        """Computes the time."""
+        """Computes the picoseconds without other communication."""
         if op == "send":
             return collective("permute_devices", size, self.cluster, devices, network_model=self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
@@ -76,8 +76,8 @@ class Communication:
         return self.picoseconds((op, size, tuple(devices)), size, priced)
 
     def picoseconds(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
-        """Picoseconds of a collective by its bytes: the network's time, or the simulated time inside a device on a
-        network that was not slower."""
+        """Returns a collective's picoseconds: the network's time, or the time simulated inside a device if the network
+        is at least as slow as it was then."""
         found = priced(size).picoseconds
         network, inside = self.within.get(key, (0, 0))
         return max(found, inside) if found >= network else found
@@ -101,12 +101,12 @@ class Communication:
 
 
 def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:
-    """The key under which the time of a permute is stored."""
+    """Returns the key of a permute in `Communication.cached`."""
     return "permute", size, tuple(sorted(map(tuple, pairs)))
 
 
 def learn(trace: Trace, price: Communication) -> None:
-    """Passes other data of a trace's nodes to a price: dtypes, the messages of a permute, and times simulated inside a
+    """Passes more data of a trace's nodes to a price: dtypes, the messages of a permute, and times simulated inside a
     device.
     """
     permutes: dict[tuple[int, int], set[tuple[int, int]]] = {}
@@ -135,7 +135,7 @@ def learn(trace: Trace, price: Communication) -> None:
 
 
 def _within(node: TraceNode) -> tuple[int, int] | None:
-    """A node's times on the network and inside a device; None without valid numbers."""
+    """Returns a node's picoseconds on the network and inside a device; None without valid numbers."""
     found = tuple(_value(node.attributes.get(name)) for name in (NETWORK, INSIDE))
     if not all(type(one) is int and one >= 0 for one in found):
         return None

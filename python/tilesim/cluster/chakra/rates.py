@@ -1,4 +1,4 @@
-"""Rates of concurrent work: communications share links, and communication slows computing."""
+"""Computes rates of concurrent nodes: communications share links, and communication slows computing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _At = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class _RunningNode:
-    """A running node. `left`: the remaining seconds at full rate; each lasts `1 / rate` seconds."""
+    """A running node; `left` is its remaining time at full rate, and takes `left / rate`."""
 
     nodes: Sequence[_At]
     units: Sequence[int]  # devices that communicate
@@ -31,7 +31,7 @@ class _RunningNode:
 
 
 class ConcurrentRates:
-    """Running nodes on the devices of a quotient; `slowing`: see `run`."""
+    """The running nodes of all device classes; `slowing` as for `run`."""
 
     def __init__(self, quotient: Quotient, slowing: float) -> None:
         self.slowing = slowing
@@ -57,7 +57,7 @@ class ConcurrentRates:
             self.computing[number][id(item)] = item
             if self.slowing:
                 self.changed.add(number)
-        if demand is not None:  # pure latency uses no link, so it has no demand
+        if demand is not None:  # communication without bytes has no demand
             for number in units:
                 self.talking[number].add(id(item))
                 self.changed.add(number)
@@ -72,7 +72,7 @@ class ConcurrentRates:
         return at not in self.ended if item is None else item.end == now
 
     def end(self, at: _At, now: int) -> int:
-        """A node ends."""
+        """Ends a node; returns the delay by concurrent nodes."""
         self.ended.add(at)
         item = self.of.pop(at, None)
         if item is None:
@@ -89,7 +89,7 @@ class ConcurrentRates:
         return max(0, now - item.begin - item.standalone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
-        """Updates rates after a begin or an end, and puts new ends on the heap."""
+        """Updates rates after nodes began or ended, and pushes their new ends on the heap."""
         found: list[tuple[_RunningNode, float]] = []
         if self.slowing:
             for number in self.changed:
@@ -111,7 +111,7 @@ class ConcurrentRates:
                     heapq.heappush(heap, (end, *at))
 
     def _meeting(self) -> list[list[_RunningNode]]:
-        """Lists the users of changed links in groups that share links."""
+        """Returns the nodes that use changed links, in groups that share links."""
         found: list[list[_RunningNode]] = []
         seen: set[int] = set()
         for first in sorted(self.touched):

@@ -19,19 +19,19 @@ __all__ = ["from_chakra"]
 def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trace:
     """Reads Chakra execution traces: `NAME.<device>.et` and `comm_group.json` of a folder.
 
-    Computes keep their recorded times (`duration_ps`, else `duration_micros`). `to_chakra` writes unknown attributes
-    again. Devices with equal files are one class.
+    Compute nodes have recorded times (`duration_ps`, else `duration_micros`). `to_chakra` writes unknown attributes
+    unchanged. Devices with equal files form one class.
 
     Args:
-        folder: a directory with one file per device, numbered from 0.
-        name: NAME of the files; None: the only one in the directory.
+        folder: directory with one file per device, numbered from 0.
+        name: NAME of the files; by default the only one in the directory.
 
     Returns:
-        The trace; `bytes` of its gathers are the result's. A device without a collective of a named group is removed
-        from the group, with a note.
+        The trace; `bytes` of a gather is the size of its result. A device without a collective of a named group leaves
+        the group, with a note.
 
     Raises:
-        UserError: for files that are missing, truncated or of another format, unknown types and operations, and nodes
+        UserError: for files that are missing, truncated or of another format, unknown types or operations, and nodes
             that wait for missing nodes; the message has the file and the node.
     """
     root = path_text(folder)
@@ -73,7 +73,7 @@ def _join(trace: Trace) -> None:
 
 
 def _files(root: str, name: str | None) -> tuple[str, list[str]]:
-    """Finds the name and the path of each device's file."""
+    """Returns the name of the trace and the path of each device's file."""
     try:
         there = sorted(os.listdir(root))
     except OSError as error:
@@ -112,7 +112,7 @@ def _groups(path: str, devices: int) -> dict[str, list[int]]:
 
 
 def _messages(data: bytes, path: str) -> list[tuple[int, bytes]]:
-    """Bodies of the nodes, each with its number in the file; skips GlobalMetadata."""
+    """Returns the number in the file and the bytes of each node; skips GlobalMetadata."""
     found: list[tuple[int, bytes]] = []
     at = count = 0
     while at < len(data):

@@ -20,11 +20,11 @@ SCHEMA, VERSION = "tilesim.cluster_replay", 1
 
 @dataclass(frozen=True)
 class Replay(Tabled):
-    """A trace on a cluster.
+    """The timeline of a trace on a cluster.
 
-    `seconds`: end of the last device. For this device, `exposed_seconds`: communication without computing,
+    `seconds`: end of the last device. For this device, `exposed_seconds`: communication outside of computing,
     `compute_seconds`: computing, `idle_seconds`: the rest, in which it waits for other devices. `classes` has a row per
-    class of devices that do the same at the same times. `notes` have assumptions and ignored data.
+    class of devices with equal timelines. `notes` list assumptions and ignored data.
     """
 
     name: str
@@ -50,15 +50,15 @@ class Replay(Tabled):
         network: str,
         notes: list[str] | None = None,
     ) -> Replay:
-        """The result of a run.
+        """Builds the result of a run.
 
         Args:
             trace: the trace.
-            found: its classes of devices.
-            ran: their nodes with times.
+            found: the classes of devices.
+            ran: the nodes of each class with times.
             cluster: name of the cluster.
-            network: network model.
-            notes: notes.
+            network: name of the network model.
+            notes: assumptions and ignored data.
 
         Returns:
             The result.
@@ -71,16 +71,16 @@ class Replay(Tabled):
                       found, ran, notes or [])  # fmt: skip
 
     def table(self) -> Table:
-        """A row per class of devices.
+        """Tabulates the times by class of devices.
 
         Returns:
-            Rows: class, devices, first_device, seconds, compute_seconds, exposed_seconds, idle_seconds,
-            communication_seconds (hidden or not).
+            Rows with class, devices, first_device, seconds, compute_seconds, exposed_seconds, idle_seconds,
+            communication_seconds (overlapped and exposed).
         """
         return Table(self.classes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, without the timeline.
+        """Converts the result, without timeline, to JSON values.
 
         Returns:
             A dict for JSON.
@@ -100,11 +100,11 @@ class Replay(Tabled):
         write_events(self.events(), path)
 
     def events(self) -> list[dict[str, Any]]:
-        """Trace events.
+        """Builds trace events.
 
         Returns:
-            A process per class of devices, a track per stream; times in microseconds. `slowed_us` among the arguments
-            of a slice: its delay by concurrent nodes.
+            A process per class of devices, a track per stream; times in microseconds. Argument `slowed_us` of a slice
+            is its delay by concurrent nodes.
         """
         events: list[dict[str, Any]] = []
         for number, ran in enumerate(self.ran):
@@ -127,7 +127,7 @@ class Replay(Tabled):
 
 
 def recorded(replay: Replay) -> Trace:
-    """A trace of the nodes that ran, with their computing times."""
+    """Returns the replayed trace, whose compute nodes have the times of the replay."""
     classes = []
     for unit, devices, ran in zip(replay.found.units, replay.found.members, replay.ran, strict=True):
         at = {device: number for number, device in enumerate(unit.part.devices)}
@@ -161,7 +161,7 @@ def _row(number: int, quotient: Quotient, ran: ExecutedNodes) -> dict[str, Any]:
 
 
 def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merges spans of time that touch."""
+    """Merges overlapping or adjacent spans of time."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -172,5 +172,5 @@ def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def length(spans: list[tuple[int, int]]) -> int:
-    """The total length of spans."""
+    """Returns the total length of spans."""
     return sum(end - begin for begin, end in spans)

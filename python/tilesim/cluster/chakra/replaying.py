@@ -37,28 +37,28 @@ def replay(
     price: Callable[[str, int, tuple[int, ...]], float] | None = None,
     system: str | os.PathLike[str] | None = None,
 ) -> Replay:
-    """Replays a trace: recorded computes, and communication timed on a cluster.
+    """Replays a trace with recorded compute times, and with communication timed on a cluster.
 
-    A device has one compute stream, one memory stream, and for communication the trace's streams (a step has one per
-    dimension), else one per kind of groups and one for sends. A node begins when the nodes that it waits for have ended
+    A device has one compute stream, one memory stream, and the trace's communication streams (a step has one per
+    dimension), else one per kind of groups and one for sends. A node begins when its dependencies have ended
     and its stream is free, in program order. Collectives of a group run in program order and begin when all its devices
-    are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) need more than the
+    are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) exceed the
     recorded times.
 
     Args:
-        folder: a directory of Chakra traces (see `from_chakra`), or a `Trace`.
+        folder: directory of Chakra traces (see `from_chakra`), or a `Trace`.
         cluster: a Cluster, or a name or path for `ts.Cluster.load`; with as many devices as the trace.
-        library: library with the costs of collectives (see `ts.cluster.collective`); None: only the network.
+        library: communication library (see `ts.cluster.collective`); by default only the network.
         algorithm: algorithm of collectives.
-        network_model: closed, chunks, flows; for each communication alone. A library has its own model ("closed").
-        symmetry: simulate equal devices once; the result is the same to the picosecond.
+        network_model: closed, chunks or flows, for each communication separately. A library needs "closed".
+        symmetry: whether to simulate equal devices once, which gives the same picoseconds.
         price: function of operation, bytes and devices that returns seconds, instead of a cluster; operation "send" has
             two devices.
-        system: a system file of ASTRA-sim (`.json`): an algorithm for each collective, and where it enables the
-            roofline, the time of computes with num_ops and tensor_size.
+        system: a system file of ASTRA-sim (`.json`): an algorithm for each collective, and if it enables the
+            roofline, the times of compute nodes with num_ops and tensor_size.
 
     Returns:
-        Times and classes of devices; its `notes` have assumptions.
+        Times and classes of devices; `notes` list the assumptions.
 
     Raises:
         UserError: for files of another format, a deadlock, a missing peer, or an operation without model and recorded
@@ -124,7 +124,7 @@ def _custom_price(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
 
 
 def rooflined(trace: Trace, system: AstraSystem) -> Trace:
-    """The same trace with computing times from a system's roofline."""
+    """Returns the trace with computing times from a system's roofline."""
     classes = []
     for part in trace.classes:
         times = [computed(node.attributes, system) if node.kind == "compute" else None for node in part.nodes]
@@ -137,7 +137,7 @@ def rooflined(trace: Trace, system: AstraSystem) -> Trace:
 
 
 def slowed(trace: Trace, slow: Mapping[int, float]) -> Trace:
-    """The same trace with the computing times of slow devices."""
+    """Returns the trace with computing times multiplied by the factors of slow devices."""
     if not slow:
         return trace
     classes = []

@@ -1,4 +1,4 @@
-"""Runs traces: per device one compute stream, one memory stream, and streams of communication, which share ports."""
+"""Runs traces: each device has a compute stream, a memory stream, and communication streams that share ports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _At = tuple[int, int]
 
 
 def ordered(trace: Trace) -> Trace:
-    """The same trace with nodes in program order: the file's order, after the nodes that they wait for."""
+    """Returns the trace with nodes in program order: the file's order, but after their dependencies."""
     return Trace(trace.name, trace.devices, [_ordered(trace, part) for part in trace.classes], trace.groups)
 
 
@@ -51,7 +51,7 @@ def _ordered(trace: Trace, part: TraceClass) -> TraceClass:
 
 @dataclass(slots=True)
 class ExecutedNodes:
-    """Nodes that a class of devices ran: (stream, place of the node, begin, end) in picoseconds; by place, the delay by
+    """Nodes that a class of devices ran: (stream, node index, begin, end) in picoseconds; by node index, the delay by
     concurrent nodes."""
 
     intervals: list[tuple[str, int, int, int]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class ExecutedNodes:
 
 
 class _Run:
-    """Runs in rounds: all nodes that end at one time end before another begins."""
+    """Runs in rounds: all nodes with equal end time end before other nodes begin."""
 
     def __init__(self, trace: Trace, quotient: Quotient, slowing: float) -> None:
         self.trace, self.found = trace, quotient
@@ -75,7 +75,7 @@ class _Run:
         self.able: set[_At] = set()  # collectives whose operands are ready
         self.arrived: dict[_At, set[_At]] = {}  # first member of a collective -> members that arrived
         self.busy: set[tuple[int, str]] = set()
-        self.asked: dict[_At, int] = {}  # receive -> time since which it waits
+        self.asked: dict[_At, int] = {}  # receive -> time at which it began to wait
         self.sent: dict[_At, int] = {}  # send -> its begin
         self.gone: dict[_At, int] = {}  # send -> its end
         self.begun: dict[_At, int] = {}
@@ -119,7 +119,7 @@ class _Run:
         return self.ran
 
     def _offer(self, number: int, place: int, now: int) -> None:
-        """Marks a node's operands as ready."""
+        """Queues a node whose dependencies have ended."""
         node = self.nodes[number][place]
         stream = (number, self.stream(node))
         if node.kind == "none":
@@ -201,7 +201,7 @@ class _Run:
                 self._offer(number, other, now)
 
     def _check(self) -> None:
-        """Raises the error for nodes that never began because devices wait for each other in a cycle."""
+        """Raises an error if nodes never began because devices wait for each other in a cycle."""
         for number, left in enumerate(self.left):
             for place, count in enumerate(left):
                 if count != 0:
@@ -216,5 +216,5 @@ class _Run:
 
 
 def run(trace: Trace, quotient: Quotient, slowing: float = 0.0) -> list[ExecutedNodes]:
-    """Runs a trace."""
+    """Runs a trace; returns the nodes of each class with times."""
     return _Run(trace, quotient, slowing).run()

@@ -1,8 +1,8 @@
-"""Links of communications, and their shares of a link at the same time.
+"""Computes the use of links by communications, and the rates of concurrent ones.
 
 The paths of all messages give a communication's bytes on a link. Its share of the link is the time of these bytes over
-the time of the communication alone; latency uses no share. Links with equal loads from equal communications are one
-link here, so the size of a network depends on its irregularity.
+its standalone time; latency uses no share. Links with equal loads from equal communications are merged to one
+link, so the cost depends on the irregularity of a network, not on its size.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .pricing import Communication
 
 __all__ = ["Demand", "Sharing", "Use", "rates"]
 
-#: use by a communication: the number of its load, and the factor from seconds per byte to link shares
+#: use by a communication: index of its load, and factor from seconds per byte to link shares
 Use = tuple[int, float]
 _Whole = NDArray[np.int64]
-#: stands for an operation without a network model: equal bytes pass the busiest port
+#: operation without a network model -> operation with equal bytes on the busiest port
 _AS = {"barrier": "all_reduce", "reduce": "reduce_scatter", "gather": "all_gather", "scatter": "reduce_scatter"}
 
 
@@ -34,8 +34,8 @@ class Demand:
     """Use of links by all communications of one class.
 
     Attributes:
-        own: the largest share of a link that one communication uses alone, up to 1.
-        links: link to the sum of the shares.
+        own: the largest share of any link that one communication uses, at most 1.
+        links: link -> sum of the shares of all communications.
     """
 
     own: float
@@ -83,15 +83,15 @@ class Sharing:
     cluster: Cluster
     trace: Trace
     price: Communication
-    numbers: dict[Any, int] = field(default_factory=dict)  # request -> number of its load
-    calls: dict[Any, int] = field(default_factory=dict)  # (operation, bytes, group) -> number of its load
+    numbers: dict[Any, int] = field(default_factory=dict)  # request -> index of its load
+    calls: dict[Any, int] = field(default_factory=dict)  # (operation, bytes, group) -> index of its load
     requests: list[dict[str, Any]] = field(default_factory=list)
-    parts: list[float] = field(default_factory=list)  # part of the bytes that a request counts
+    parts: list[float] = field(default_factory=list)  # fraction of a request's bytes that counts
     most: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # for each load, seconds of its busiest link
     entries: tuple[_Whole, _Whole, NDArray[np.float64], _Whole] = field(init=False)  # load, link, seconds, their index
 
     def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use | None:
-        """The use of links by a collective; known after `found`."""
+        """Returns the use of links by a collective, counted later by `count_loads`; None without bytes."""
         if picoseconds <= 0 or not node.bytes:
             return None
         call = (node.op, node.bytes, node.group, number)
@@ -105,7 +105,7 @@ class Sharing:
         return None if self.calls[call] < 0 else (self.calls[call], node.bytes * 1e12 / picoseconds)
 
     def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use | None:
-        """The use of links by a message."""
+        """Returns the use of links by a message; None without bytes."""
         if picoseconds <= 0 or not node.bytes or source == target:
             return None
         if ("send", source, target) not in self.numbers:
@@ -117,8 +117,8 @@ class Sharing:
         part = 1.0
         if way == in_network.NAME:
             spans = forms.spanned(self.cluster, group)
-            way = "hierarchical"  # equal bytes on ports: reduce-scatter inside, all-reduce across, all-gather inside
-            if len(spans) == 1:  # a ring of messages crosses each port and each link between switches once
+            way = "hierarchical"  # the same bytes on ports: reduce-scatter inside, all-reduce across, all-gather inside
+            if len(spans) == 1:  # a ring of messages uses each port and each link between switches once
                 part = float(in_network.sent(op, len(group), spans[0][0].kind == "fat_tree"))
                 op, way, pairs = "permute_devices", "direct", [(at, (at + 1) % len(group)) for at in range(len(group))]
         self.numbers[key] = len(self.numbers)
@@ -126,7 +126,7 @@ class Sharing:
         self.requests.append(request(op, size, list(group), way, {"pairs": pairs}))
 
     def count_loads(self) -> None:
-        """Counts the requested loads."""
+        """Computes the seconds per byte of each request on each link."""
         loads = self.cluster.core.loads(self.requests)
         sizes = [len(links) for links, _ in loads]
         owner = np.repeat(np.arange(len(loads)), sizes)
@@ -139,7 +139,7 @@ class Sharing:
         self.entries = (owner, link.astype(np.int64), seconds, np.unique(seconds, return_inverse=True)[1])
 
     def finer(self, colours: _Whole) -> _Whole:
-        """Splits loads with equal colours where the loads that share their links differ."""
+        """Splits loads of one colour whose links carry loads of different colours."""
         owner, link, _, value = self.entries
         met = self._links(colours)
         sums = np.zeros(len(colours), np.uint64)
@@ -147,14 +147,14 @@ class Sharing:
         return np.unique(np.stack([colours.astype(np.uint64), sums]), axis=1, return_inverse=True)[1].ravel()
 
     def _links(self, colours: _Whole) -> NDArray[np.uint64]:
-        """Hashes, for each link, the colours and seconds of its loads."""
+        """Returns, for each link, a hash of the colours and seconds of its loads."""
         owner, link, _, value = self.entries
         sums = np.zeros(int(link.max(initial=-1)) + 1, np.uint64)
         np.add.at(sums, link, _mixed(colours[owner].astype(np.uint64), value))
         return sums
 
     def demands(self, colours: _Whole) -> list[dict[int, float]]:
-        """Use of links by all loads of a colour; equal links are one, and the busiest stands for links without another
+        """Returns each colour's use of links; merges equal links, and keeps the busiest of the links without another
         colour.
         """
         owner, link, seconds, _ = self.entries
@@ -174,7 +174,7 @@ class Sharing:
 
 
 def _mixed(names: NDArray[np.uint64], values: _Whole) -> NDArray[np.uint64]:
-    """Hashes pairs so that sums differ for different multisets of pairs (SplitMix64: Steele, Lea, Flood 2014)."""
+    """Hashes pairs; sums of hashes identify multisets of pairs (SplitMix64: Steele, Lea, Flood 2014)."""
     with np.errstate(over="ignore"):
         x = (names + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) * np.uint64(
             0xD1342543DE82EF95

@@ -1,4 +1,4 @@
-"""Protobuf messages of Chakra's schema, by the public numbers of their fields (MLCommons chakra, et_def.proto)."""
+"""Encodes and decodes protobuf messages of Chakra's schema (field numbers: MLCommons chakra, et_def.proto)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLLECTIVES = {
     0: "all_reduce", 1: "reduce", 2: "all_gather", 3: "gather", 4: "scatter", 5: "broadcast_devices", 6: "all_to_all",
     7: "reduce_scatter", 8: "reduce_scatter", 9: "barrier",
 }  # fmt: skip
-#: kinds of an attribute's value: the first is in field 3, and the next field holds a list of the same kind
+#: kinds of an attribute's value from field 3 on; each is followed by the field of its list
 ATTRIBUTES = (
     *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
     *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
@@ -59,7 +59,7 @@ def packed(field: int, values: Any) -> bytes:
 
 
 def message(body: bytes) -> bytes:
-    """Encodes a message after its length, as files store it."""
+    """Encodes a message with its length in front, as in files."""
     return varint(len(body)) + body
 
 
@@ -86,11 +86,11 @@ def _value(field: int, value: Any, kind: str) -> bytes:
         data = struct.pack(_FIXED[kind], value)
         return varint(field << 3 | (1 if len(data) == 8 else 5)) + data
     coded = (value << 1) ^ (value >> 63) if kind.startswith("sint") else int(value)
-    return varint(field << 3) + varint(coded)  # 0 is also written: it selects the kind of value
+    return varint(field << 3) + varint(coded)  # writes 0 too, because the field selects the kind
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Decodes a number and the place of the next byte; raises `MalformedMessage` if the number does not end."""
+    """Returns a decoded number and the index of the next byte; raises `MalformedMessage` for a truncated number."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -127,7 +127,7 @@ def fields(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[i
 
 
 def repeated(value: Any) -> list[int]:
-    """Lists the numbers of a repeated field, packed or single."""
+    """Returns the numbers of a repeated field, packed or single."""
     if isinstance(value, int):
         return [value]
     found, at = [], 0

@@ -1,4 +1,4 @@
-"""Writes Chakra traces, one file per device and a file of groups (`ts.cluster.to_chakra`)."""
+"""Writes Chakra traces: one file per device, and a file of groups (`ts.cluster.to_chakra`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBER = {"metadata": 1, "none": 1, "memory": 2, "compute": 4, "send": 5, "recv
 _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
 #: attribute that stores the stream of a communication
 STREAM = "tilesim_stream"
-#: attributes that are written from fields of a node
+#: attributes whose values come from fields of a node
 RESERVED = frozenset(
     (
         "is_cpu_op",
@@ -46,16 +46,16 @@ RESERVED = frozenset(
 def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> list[str]:
     """Writes a workload as Chakra execution traces for ASTRA-sim and other simulators.
 
-    Each device has a file `NAME.<device>.et` of messages with lengths: GlobalMetadata, then one Node each. The file
+    Each device has a file `NAME.<device>.et` of length-prefixed messages: GlobalMetadata, then the Nodes. The file
     `comm_group.json` maps a group's number to its devices. `comm_size` is a device's input: the shard of a gather, the
-    whole of a scatter. `duration_micros` is rounded; the attribute `duration_ps` is exact. Replaces a trace of the same
-    NAME: deletes files `NAME.<number>.et` of devices that the new trace does not have, and no other files.
+    full tensor of a scatter. `duration_micros` is rounded, `duration_ps` is exact. Replaces a trace of the same
+    NAME: deletes only files `NAME.<number>.et` of devices that the new trace lacks.
 
     Args:
         workload: a `Trace`, a result with `.to_trace()` (from `ts.cluster.pipeline`, or from `ts.cluster.step` of a
-            program), or an Spmd (closed forms give its segments' times on the cluster).
-        cluster: a cluster with as many devices; None: any (not for an Spmd).
-        folder: output directory; Tilesim creates it.
+            program), or an Spmd, whose segments closed forms time on the cluster.
+        cluster: a cluster with as many devices as the trace; None skips this check, but an Spmd needs a cluster.
+        folder: output directory, created if missing.
 
     Returns:
         Paths of the files.
@@ -100,7 +100,7 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
 
 
 def _delete_others(root: str, name: str, paths: list[str]) -> None:
-    """Deletes files of an older trace with this name, which readers would take for devices of the new trace."""
+    """Deletes files of an older trace with this name, which readers would mistake for devices of the new trace."""
     kept = {os.path.basename(path) for path in paths}
     try:
         for file in os.listdir(root):
@@ -113,7 +113,7 @@ def _delete_others(root: str, name: str, paths: list[str]) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Writes without waiting for the disk, because a wait takes milliseconds per file."""
+    """Writes a file without fsync, which would take milliseconds per file."""
     try:
         with open(path, "wb") as file:
             file.write(data)
@@ -137,9 +137,9 @@ def _trace_of(workload: Any, cluster: Any) -> Trace:
 
 
 def _numbered(trace: Trace) -> tuple[dict[str, dict[int, str]], dict[str, list[int]]]:
-    """Number of each device's group by kind, as text, and groups by number; numbers begin with 1.
+    """Numbers the groups from 1; returns each device's group number by kind, as text, and devices by group number.
 
-    A kind of one group with a number as name keeps the number, so a trace that was read is written unchanged.
+    A kind of one group with a number as name keeps this number, so writing a trace after reading leaves it unchanged.
     """
     kept = {kind for kind, groups in trace.groups.items() if len(groups) == 1 and kind.isdecimal()}
     table: dict[str, list[int]] = {kind: list(trace.groups[kind][0]) for kind in kept}
@@ -159,7 +159,7 @@ def _numbered(trace: Trace) -> tuple[dict[str, dict[int, str]], dict[str, list[i
 
 
 def _file(trace: Trace, part: TraceClass, at: int, groups: dict[str, str]) -> bytes:
-    """The file of one device of a class."""
+    """Returns the file content of one device of a class."""
     head = wire.bytes_field(1, SCHEMA) + wire.bytes_field(2, wire.attribute("writer", "tilesim"))
     parts = [wire.message(head)]
     for node in part.nodes:

@@ -1,4 +1,4 @@
-"""Imbalance of tokens over the devices of an expert axis."""
+"""Computes the imbalance of tokens over the devices of an expert axis."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Array = NDArray[np.float64]
 
 
 def spread(counts: Sequence[float], devices: int) -> float:
-    """Ratio of the fullest device's tokens to the mean; device d holds the d-th part of the experts."""
+    """Returns the ratio of the fullest device's tokens to the mean; device d has the d-th part of the experts."""
     each = np.asarray(counts, dtype=np.float64).reshape(devices, -1).sum(axis=1)
     return float(each.max() / each.mean())
 
 
 @lru_cache(maxsize=4096)
 def _seeded(seed: int, experts: int, tokens: int, chosen: int, devices: int) -> float:
-    """Imbalance if tokens choose experts independently at random."""
+    """Returns the imbalance if tokens choose experts independently at random."""
     counts = np.random.default_rng(seed).multinomial(tokens * chosen, [1.0 / experts] * experts)
     return spread(np.minimum(counts, tokens).tolist(), devices)
 
 
 def imbalance(workloads: Sequence[Layered], expert: Array, tokens: Array) -> Array:
-    """Ratio of the slowest device's work on an expert axis to the mean."""
+    """Returns, per step, the ratio of the slowest device's work on an expert axis to the mean."""
     found = np.ones(len(expert))
     if all(one.routing is None for one in workloads):
         return found

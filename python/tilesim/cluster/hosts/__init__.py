@@ -1,1 +1,1 @@
-"""Hosts of devices: offload, links and faults."""
+"""Models hosts of devices: offload, faults, stragglers."""

@@ -1,4 +1,4 @@
-"""Faults of a cluster: slow links, slow devices."""
+"""Reads the faults of a cluster: slow links and slow devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["computing", "links", "without_computing"]
 
 
 def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Keeps the faults of links, and checks those of compute."""
+    """Returns the faults of links, and checks those of compute."""
     found = []
     for number, fault in enumerate(faults):
         rest = {key: value for key, value in fault.items() if key != "compute"}
@@ -34,7 +34,7 @@ def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[int, float], ...]:
-    """Lists the devices with a reduced compute rate, and their shares."""
+    """Returns the devices with a reduced compute rate, and their shares of the rate."""
     found: dict[int, float] = {}
     for number, fault in enumerate(faults):
         if "compute" not in fault:
@@ -47,5 +47,5 @@ def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[
 
 
 def links(faults: Sequence[Mapping[str, Any]]) -> float:
-    """The smallest remaining share of a link's rate."""
+    """Returns the smallest remaining share of any link's rate; 1 without faulty links."""
     return min((float(fault["share"]) for fault in faults if "share" in fault), default=1.0)

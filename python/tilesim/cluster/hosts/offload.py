@@ -1,8 +1,8 @@
-"""Offload of activations or optimizer state to the host's memory.
+"""Times the offload of activations or optimizer state to the host's memory.
 
-A device's link to its host is full duplex. Activations of a layer leave during its compute and return before its
-gradient; the state passes through the device during its update. Only exposed transfers count, and overlapped ones use
-the device's memory bandwidth.
+A device's link to its host is full duplex. A layer's activations leave during its forward pass and return before its
+backward pass; optimizer state passes through the device during its update. Only exposed transfers add time, but all use
+memory bandwidth of the device.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class OffloadBytes:
-    """Bytes in each direction: of a layer and micro-batch, and of the optimizer's state once a step."""
+    """Bytes in each direction: `layer` per layer and micro-batch, `state` of the optimizer per step."""
 
     layer: Array
     state: Array
 
 
 def check(plan: Plan, fabric: Fabric) -> None:
-    """Checks that the cluster of a plan with offload has a host link rate."""
+    """Raises an error for a plan with offload on a cluster without host link rate."""
     if plan.offload != "none" and not fabric.host_link:
         raise user_error(
             "missing rate of the cluster's host links", place="host_bytes_per_second",
@@ -43,12 +43,12 @@ def check(plan: Plan, fabric: Fabric) -> None:
 
 
 def state_bytes(c: Columns) -> Array:
-    """Bytes of optimizer state for the fullest device's parameters: two moments, and a master copy below f32."""
+    """Returns the fullest device's bytes of optimizer state: two moments, and a master copy below f32."""
     return c.owned_parameters * (8.0 + (4.0 if c.parameter_bytes < 4 else 0.0))
 
 
 def offload_bytes(c: Columns, dropout: bool) -> OffloadBytes:
-    """Bytes moved to and from the host."""
+    """Returns the bytes moved to and from the host."""
     kept, inputs = layer_activations(c, dropout)
     layer = np.where(
         c.offload == 2, np.where(c.recomputes_layers, inputs, kept), np.where(c.recompute == 4, inputs, 0.0)
@@ -57,12 +57,12 @@ def offload_bytes(c: Columns, dropout: bool) -> OffloadBytes:
 
 
 def seconds(bytes_: Array, fabric: Fabric) -> Array:
-    """Seconds of a transfer in one direction."""
+    """Returns the seconds of a transfer in one direction."""
     return bytes_ / fabric.host_link if fabric.host_link else np.zeros(np.shape(bytes_))
 
 
 def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) -> tuple[Array, Array]:
-    """Exposed seconds of a transfer in one direction, and the slow-down of compute."""
+    """Returns exposed seconds of a transfer during `busy` seconds of compute, and seconds by which compute slows."""
     nothing = np.zeros(np.shape(bytes_))
     if not np.any(bytes_) or not fabric.host_link:
         return nothing, nothing

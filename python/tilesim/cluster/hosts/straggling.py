@@ -1,4 +1,4 @@
-"""Stragglers: devices with slower compute."""
+"""Models stragglers, devices with slower compute."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
 
 
 def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
-    """Checks the option `slow` of a step."""
+    """Checks the option `slow` of a step; returns slow-down factors by device."""
     found = {}
     for device, factor in slow.items():
         if not (is_integer(device) and 0 <= device < devices and is_number(factor) and 1 <= factor < math.inf):
@@ -43,7 +43,7 @@ def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
 
 
 def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tuple[Array, Array, Array]]:
-    """For each slow device: its stage, whether that is the last, and its extra seconds per micro-batch."""
+    """Returns, per slow device, its stage, whether this is the last one, and the extra seconds per micro-batch."""
     found = []
     for device, share in fabric.slow:
         stage = np.floor(device / (c.devices / c.pipeline))
@@ -56,7 +56,7 @@ def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tu
 def slowed(
     c: Columns, fabric: Fabric, fullest: Array, slowest: Array, whole: Array, computed: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """Times with slow devices: a stage waits for its slowest device."""
+    """Extends stage times by slow devices, because a stage waits for its slowest device."""
     most, usual = np.zeros(len(c)), slowest
     before: list[tuple[Array, Array]] = []
     for stage, last, more in _stretched(c, fabric, *computed):

@@ -1,1 +1,1 @@
-"""Inference steps: prefill and decode."""
+"""Models inference steps: prefill and decode."""

@@ -1,6 +1,6 @@
-"""Closed form of prefill and decode steps for many plans at once.
+"""Computes prefill and decode steps of many plans in closed form.
 
-Prefill: all tokens of each sequence at once. Decode: one token per sequence with a cache of `sequence` tokens; a
+Prefill processes all tokens of each sequence. Decode processes one token with a cache of `sequence` tokens; a
 context axis shards the cache, each device computes all tokens' products and attends to its shard, and the weighted
 outputs are reduced. Only a sequence's last token has logits.
 """
@@ -27,25 +27,25 @@ from ..training.passes import AxisTraffic, LayerSeconds, gathered_layer, layer_p
 __all__ = ["KERNELS", "times", "work"]
 
 Array = NDArray[np.float64]
-#: kernels of a layer between its products: two normalizations with residual sums, rotation that also writes keys and
-#: values, activation; with experts also routing; as in `analytic.gpu.serving`
+#: kernels of a layer besides its products: two normalizations with residual sums, rotation that also writes keys and
+#: values, activation (and routing with experts), as in `analytic.gpu.serving`
 KERNELS = 4
 STATISTICS_BYTES = 8  # per query and head, in f32: the largest score and the sum of exponentials
 
 
 def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> DeviceWork:
-    """Compute of one device in a forward pass, per layer and micro-batch."""
+    """Returns one device's compute in a forward pass per layer and micro-batch."""
     zero = np.zeros(len(c))
     memory = price.device.memory.bytes_per_second * k["memory_share"]
     rate = k["product_share"]
     products, *_ = layer_products(c, price, backward=False)
-    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # the router's product has at least the columns of a tile
+    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # the router's columns are padded to a tile
     routed = np.where(c.experts > 0, price.product(c.tokens, tiled, c.hidden), 0.0)
     attended, _ = layer_attention(c, price, k)
     bytes_, *_ = layer_bytes(c, {**k, "dropout": 0.0})
     wide = c.tokens * c.hidden * c.element_bytes
     bytes_ = bytes_ - 2 * wide / np.where(c.sequence_parallel, c.tensor, 1.0) + 2 * c.key_bytes
-    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # models with learned positions do not rotate
+    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # models with learned positions need no rotation
     bytes_ = bytes_ + np.where(c.experts > 0, 2 * c.experts_chosen * wide, 0.0)  # rows per expert, written and reduced
     started = launch(price.device, price.dtype)
     attention = attended / np.where(c.unfused, rate, 1.0)
@@ -70,12 +70,12 @@ def _layer(c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]) ->
         for row in one.traffic
     ]
     moved.append(AxisTraffic("context", "all_reduce", each, np.ones(len(c)), merged, along))
-    slowed_ = np.where(c.decode, one.data_interference, one.interference)  # decode runs no ring beside attention
+    slowed_ = np.where(c.decode, one.data_interference, one.interference)  # decode has no ring during attention
     return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, traffic=tuple(moved))
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> StepTimes:
-    """Seconds of a step until each sequence has its next token."""
+    """Returns the seconds until each sequence has its next token, by part."""
     w = work(c, price, k)
     one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
     m, p, v = c.micro_batches, c.pipeline, c.virtual

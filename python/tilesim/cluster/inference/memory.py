@@ -1,4 +1,4 @@
-"""Memory of a device in a prefill or decode step by reason, for many plans at once."""
+"""Computes the memory of a device in an inference step by reason, for many plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
-    """Keys and values of all sequences of a replica on one device of a stage.
+    """Returns the bytes of keys and values of all sequences of a replica on one device of a stage.
 
     A device has at least one key head: a tensor axis longer than `kv_heads` replicates them. A context axis shards the
     tokens of each sequence.
@@ -25,12 +25,12 @@ def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
 
 
 def memory(c: Columns) -> Memory:
-    """Bytes of an inference step on its fullest device."""
+    """Returns the bytes of an inference step on its fullest device."""
     return fullest(c, lambda stage: inference_bytes(c, stage))
 
 
 def inference_bytes(c: Columns, stage: Array | float) -> Memory:
-    """Bytes of a device of one stage in an inference step."""
+    """Returns the bytes of a device of one stage in an inference step."""
     e, zero = c.element_bytes, np.zeros(len(c))
     divided = c.shard >= 3
     two = np.minimum(2.0, c.part_layers(stage))  # the running layer and the next one

@@ -1,4 +1,4 @@
-"""Arguments of calls to a communication library: numbers or arrays, checked, as one query."""
+"""Checks arguments of calls to a communication library, numbers or arrays, and builds a query."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _numbers(name: str, value: Any, low: float, high: float) -> NDArray[np.float
 
 
 def listed_as(device: str, names: Iterable[str]) -> str:
-    """The name of a device in a library's file, from its label."""
+    """Returns the name in a library's file that matches a device label; "" without a match."""
     known, text = {folded(name): name for name in names}, folded(device)
     if text in known or is_label(device):
         return known.get(text, "")

@@ -1,4 +1,4 @@
-"""Cost model of a communication library: algorithms and protocols as formulas over arrays.
+"""Cost model of a communication library: formulas for algorithms and protocols over arrays of calls.
 
 A call moves S bytes (the larger of a device's input and output) among n devices; x = S / n is one part. Each formula
 has a cost per call, a latency per step and bytes over a share of the link rate; steps and bytes of a ring overlap, so
@@ -29,9 +29,9 @@ NEEDED = (
 PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest point-to-point message that uses LL
 NVLS_BYTES = float(1 << 20)
 NVLS_DEVICES = 5  # least devices in a node; measurements of Hopper and Blackwell show rings for fewer
-#: the library's own estimate of a step between nodes in seconds (NCCL's src/graph/tuning.cc): ring, tree
+#: NCCL's own estimate of a step between nodes in seconds (src/graph/tuning.cc): ring, tree
 NET_STEP = {"ll": (2.7e-6, 5.0e-6), "ll128": (4.0e-6, 8.5e-6), "simple": (14e-6, 14e-6)}
-#: the same estimate of a tree's step inside a node, relative to a ring's, over NVLink
+#: NCCL's own estimate of a tree's step inside a node over NVLink, relative to a ring's step
 TREE_INSIDE = {"ll": 1.0, "ll128": 1.25 / 1.9, "simple": 4.0 / 3.4}
 TREE_SHARE = 0.92  # rate of a tree, relative to a ring's
 
@@ -40,7 +40,7 @@ TREE_SHARE = 0.92  # rate of a tree, relative to a ring's
 class Query:
     """Calls of one operation: arrays of equal length, `rate` and `node_rate` in bytes per second and device.
 
-    These rates are the library's own estimates; `share` and `node_share` are the remaining shares of a faulty link.
+    The library estimates with these rates; `share` and `node_share` are the remaining shares of faulty links.
     """
 
     op: str
@@ -56,29 +56,29 @@ class Query:
 
     @property
     def link(self) -> Array:
-        """The remaining part of `rate`."""
+        """Remaining bytes per second inside a node."""
         return self.rate * self.share
 
     @property
     def node_link(self) -> Array:
-        """The remaining part of `node_rate`."""
+        """Remaining bytes per second between nodes."""
         return self.node_rate * self.node_share
 
     def steps(self) -> tuple[Array, Array]:
-        """Number of ring steps inside nodes and between them."""
+        """Returns the numbers of ring steps inside nodes and between nodes."""
         rounds = 2.0 if self.op == "all_reduce" else 1.0
         return rounds * (self.devices - self.nodes), rounds * (self.nodes - 1)
 
     def tree_steps(self) -> tuple[Array, Array]:
-        """Number of steps of a tree reduction: chains inside nodes, a binary tree between them."""
+        """Returns the numbers of steps of a tree all-reduce: chains inside nodes, a binary tree between nodes."""
         return 2.0 * (self.devices / self.nodes - 1), 2.0 * np.ceil(np.log2(self.nodes))
 
     def ring_bytes(self) -> Array:
-        """Bytes that a ring sends per device."""
+        """Returns the bytes that a ring sends per device."""
         return self.bytes * self.share_moved()
 
     def share_moved(self) -> Array:
-        """Bytes sent per byte of the call."""
+        """Returns the sent bytes per byte of the call."""
         if self.op == "broadcast_devices":
             return np.ones_like(self.devices)
         rounds = 2.0 if self.op == "all_reduce" else 1.0
@@ -86,7 +86,7 @@ class Query:
         return result
 
     def at(self, most: Array) -> Query:
-        """The same calls, with at most this many bytes."""
+        """Returns the same calls with bytes limited to `most`."""
         return replace(self, bytes=np.minimum(self.bytes, most))
 
 
@@ -101,7 +101,7 @@ class Piece:
 
 
 def _rates(c: Mapping[str, float], q: Query) -> Array:
-    """Rate of a device inside its node; PCIe devices share the rate of a socket."""
+    """Returns a device's rate inside its node; PCIe devices share the rate of a socket."""
     if "socket_share" not in c:
         return q.link
     local = q.devices / q.nodes
@@ -111,7 +111,7 @@ def _rates(c: Mapping[str, float], q: Query) -> Array:
 
 
 def _ring_path(c: Mapping[str, float], q: Query, share: float, node_share: float) -> Array:
-    """Bytes per second of the slowest link of the rings; each device of a node has one ring."""
+    """Returns the rate of the slowest link of the rings; each device of a node has one ring."""
     inside = _rates(c, q) * share
     across = np.where(q.nodes > 1, q.node_link * (q.devices / q.nodes) * node_share, np.inf)
     one_each = q.devices == q.nodes
@@ -141,7 +141,7 @@ def _ring(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
-    """Terms of a reduction over a binary tree of nodes with chains inside: each link carries all bytes both ways."""
+    """Returns the terms of an all-reduce over a binary tree of nodes with chains inside nodes."""
     inner, outer = q.tree_steps()
     key = {"LL": "ll", "LL128": "ll128", "Simple": "simple"}[protocol]
     node = "ll" if protocol == "LL" else "simple"
@@ -156,7 +156,7 @@ def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
-    """Terms of a reduction in the switch: a device sends its data once, and a reduced part to all devices."""
+    """Returns the terms of an all-reduce in the switch: a device sends its data once, and a reduced part to all."""
     fill = c["nvls_fill_seconds"] * q.bytes / (q.bytes + c["nvls_fill_bytes"])
     return {
         "call": np.full_like(q.bytes, c["nvls_call_seconds"]),
@@ -166,7 +166,7 @@ def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
 
 
 def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
-    """Terms of a call in which every device sends to all others, or to one."""
+    """Returns the terms of a call in which every device sends to all others, or to one."""
     one = q.op == "permute_devices"
     x = q.bytes if one else q.bytes / q.devices
     local = q.devices / q.nodes
@@ -191,7 +191,7 @@ def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
 
 
 def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> dict[str, Array]:
-    """Seconds of each term of calls with one algorithm."""
+    """Returns the seconds of each term of calls with one algorithm and protocol."""
     if algorithm == "nvls":
         return _nvls(c, q)
     if algorithm == "tree":
@@ -200,7 +200,7 @@ def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> di
 
 
 def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
-    """Bytes above which the library leaves LL and LL128, by its own estimates of latency and rate."""
+    """Returns the bytes above which NCCL stops using LL and LL128, by its own estimates of latency and rate."""
     inner, outer = q.steps()
     node = np.where(q.nodes > 1, q.node_rate * q.devices / q.nodes, np.inf)
     share = np.where(q.devices / q.nodes > 4, c.get("believed_sockets_share", c["believed_share"]), c["believed_share"])
@@ -234,7 +234,7 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
 
 
 def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
-    """The library's choices in ascending order of bytes."""
+    """Returns algorithm and protocol by range of bytes, in ascending order."""
     zero, most = np.zeros_like(q.bytes), np.full_like(q.bytes, np.inf)
     if q.op not in RINGS:
         limit = PEER_LL_BYTES * (np.ones_like(q.bytes) if q.op == "permute_devices" else q.devices)
@@ -254,7 +254,7 @@ def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
 
 
 def seconds(c: Mapping[str, float], q: Query) -> Array:
-    """Time of each call in its range, at least the time at the end of smaller ranges; all-reduces over nodes use
+    """Returns the seconds of each call, at least those at the end of smaller ranges; all-reduces over nodes use
     trees if faster."""
     result = _along(c, q, pieces(c, q))
     for protocol in _tree_protocols(c, q):
@@ -263,7 +263,7 @@ def seconds(c: Mapping[str, float], q: Query) -> Array:
 
 
 def fastest_choice(c: Mapping[str, float], q: Query) -> tuple[str, str]:
-    """Algorithm and protocol of one call."""
+    """Returns algorithm and protocol of one call."""
     ranges = pieces(c, q)
     trees = {one: sum(float(term[0]) for term in _tree(c, q, one).values()) for one in _tree_protocols(c, q)}
     best = min(trees, key=trees.__getitem__, default="")
@@ -274,7 +274,7 @@ def fastest_choice(c: Mapping[str, float], q: Query) -> tuple[str, str]:
 
 
 def _tree_protocols(c: Mapping[str, float], q: Query) -> tuple[str, ...]:
-    """Protocols of trees; without measurements of its choice, the library is assumed to use the fastest."""
+    """Returns the protocols of trees, of which the library is assumed to use the fastest."""
     if q.op != "all_reduce" or not (q.nodes > 1).any():
         return ()
     return ("LL", "LL128", "Simple") if "ll128_share" in c else ("LL", "Simple")

@@ -1,4 +1,4 @@
-"""Times of a communication library on a cluster, with faulty links."""
+"""Times a communication library on a cluster, including faulty links."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Request = Mapping[str, Any]
 
 
 def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Request]) -> float:
-    """The time of equally placed groups, which is that of the largest group on the slowest link.
+    """Returns the seconds of equally placed groups: those of the largest group on the slowest link.
 
-    A library chooses by the rates of links without faults. A slower link extends the transfer of its part; traffic
-    around a failed link loads others.
+    A library chooses algorithms by the rates of faultless links. A slower link extends its transfers; traffic
+    around a failed link loads other links.
     """
     if not cluster.dimensions:
         raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)
@@ -36,7 +36,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
     if permutes or faulty:
         whole = Cluster(network=cluster.network) if faulty else cluster
         full, left = _busiest(whole, requests), _busiest(cluster, requests)
-        if permutes:  # a message uses one path, at that path's remaining rate
+        if permutes:  # a message has the remaining rate of its path
             rates = [1 / most if most > 0 else rate for rate, most in zip(rates, full, strict=True)]
             late = max(_further(cluster, one) for one in requests)
         shares = [min(1.0, a / b) if b > 0 else 1.0 for a, b in zip(full, left, strict=True)]
@@ -54,7 +54,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
 
 
 def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Sequence[int]) -> int:
-    """Number of the group's devices in one node; for a permute inside nodes, all."""
+    """Returns the number of the group's devices in one node; all of them for a permute inside nodes."""
     if op == "permute_devices" and not any(
         one["devices"][a] // cluster.per_node != one["devices"][b] // cluster.per_node
         for one in requests
@@ -65,14 +65,14 @@ def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Seque
 
 
 def port_rate(cluster: Cluster) -> float:
-    """Rate of a device inside its node."""
+    """Returns the bytes per second of a device inside its node."""
     inner = cluster.dimensions[0]
     ways = 2 * len(inner.sizes) if inner.kind in ("ring", "torus") else 1
     return inner.bandwidth_bytes_per_second * (inner.size - 1 if inner.kind == "full" else ways)
 
 
 def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:
-    """Seconds per byte on the busiest link of the outermost dimension, and on that of the others."""
+    """Returns the seconds per byte on the busiest inner link and on the busiest link of the outermost dimension."""
     most, last = [0.0, 0.0], len(cluster.dimensions) - 1
     for links, each in cluster.core.loads(list(requests)):
         for link, one in zip(links.tolist(), each.tolist(), strict=True):
@@ -82,7 +82,7 @@ def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:
 
 
 def _further(cluster: Cluster, request: Request) -> float:
-    """Seconds of all hops along an axis after the first, which a library does not model."""
+    """Returns the latency of all hops after the first along rings and meshes, which a library does not model."""
     if not any(one.kind in ("ring", "torus", "mesh") for one in cluster.dimensions):
         return 0.0
     devices, most = request["devices"], 0

@@ -1,4 +1,4 @@
-"""A cost model with three constants: per call, per step of a bidirectional ring, and a share of the rate."""
+"""Cost model with three constants: seconds per call, per step of a bidirectional ring, and share of the rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def costs(c: Mapping[str, float], q: Query) -> dict[str, Array]:
-    """Seconds of each term of calls."""
+    """Returns the seconds of each term of calls."""
     local = q.devices / q.nodes
     if q.op in RINGS:
         steps = np.floor(q.devices / 2) * (2.0 if q.op == "all_reduce" else 1.0)
@@ -38,7 +38,7 @@ def costs(c: Mapping[str, float], q: Query) -> dict[str, Array]:
 
 
 def seconds(c: Mapping[str, float], q: Query) -> Array:
-    """Seconds of each call."""
+    """Returns the seconds of each call."""
     terms = costs(c, q)
     result: Array = terms["call"] + terms["latency"] + terms["transfer"]
     return result

@@ -1,1 +1,1 @@
-"""Closed forms beyond one axis: tori with unequal sizes, and switches that reduce."""
+"""Network models: tori, in-network reduction, contention, the actual network of a cluster."""

@@ -1,4 +1,4 @@
-"""Times of a plan's communication on the actual network: meshes, rings, tori, trunks, more than two levels."""
+"""Times a plan's communication on the actual network: meshes, rings, tori, trunks, more than two levels."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"
 
 Array = NDArray[np.float64]
 MOST = 2048  # largest number of devices whose sends are timed together
-HUGE = 4096  # if more devices share links, only closed forms are used
-LARGE = 1 << 30  # number of bytes at which sends of many devices are timed
+HUGE = 4096  # most devices that share links; above it, closed forms apply
+LARGE = 1 << 30  # bytes with which sends of many devices are timed
 #: constants of a framework: shares of rates inside and between nodes, seconds per step for both, seconds per call
 _LINKS = ("link_share", "node_share", "link_step", "node_step", "call")
 
 
 def two_levels(cluster: Cluster) -> bool:
-    """Whether a network is devices on a switch, with at most one level of nodes on a switch or a full-width tree. The
+    """Whether a network connects devices by a switch, and nodes by at most one switch or full-width tree. The
     closed forms of steps assume such a network.
     """
     if cluster.graph is not None or len(cluster.dimensions) > 2 or cluster.dimensions[0].kind != "switch":
@@ -73,20 +73,20 @@ def sized(text: str, devices: int) -> dict[str, Any]:
 
 
 class AsBuilt:
-    """Times of communication by `ts.cluster.collective` for all groups of an axis at the same time. Links have the
+    """Times communication by `ts.cluster.collective` for all groups of an axis at the same time. Links have the
     framework's shares of their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
-    Inside a node with a switch the closed form applies, with slow links as a lower bound. Between nodes on switches the
-    time is the longer of the closed form, which models adapters, and the network, which models trunks; on other
+    Inside a node with a switch, the closed form applies, with slow links as lower bound. Between nodes on switches, the
+    time is the larger of the closed form, which models adapters, and the network's, which models trunks; on other
     networks it is at least the form's latencies. Sends that share a link get equal rates.
 
-    Dimensions that a group spans completely or not at all are left out. One block stands for all equal blocks with
-    separate links, and only adjacent groups that share links are simulated. So cost grows with a group, not with the
-    network. If more than 4,096 devices share links, the forms of two levels apply. Sends of more than 256 devices are
-    interpolated between two sizes, and are those of the first 2,048 devices."""
+    The simulation omits dimensions that no group partially spans. One block represents all equal blocks with
+    separate links, and only adjacent groups that share links are simulated. So the cost grows with a group, not the
+    network. If more than 4,096 devices share links, the closed forms apply. Sends of more than 256 devices are
+    interpolated between two sizes and simulated on the first 2,048 devices."""
 
     def __init__(self, cluster: Cluster, model: str, call: float) -> None:
-        """Prepares the network."""
+        """Stores the cluster, network model and seconds per call."""
         self.cluster, self.model, self.call = cluster, model, call
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._line: dict[tuple[str, int, int], tuple[float, float]] = {}
@@ -95,22 +95,22 @@ class AsBuilt:
         self._switched = self._node and all(kind in ("switch", "fat_tree") for kind in kinds)
 
     def seconds(self, op: str, data: Array, of: Any, form: Array, late: Array) -> Array:
-        """Seconds of a call that every group makes at the same time."""
+        """Returns the seconds of a call that every group of an axis makes at the same time."""
         known = self._inside(of) & (not self.cluster.faults)
         return self._longer(of, form, self._times(op, np.where(known, 0.0, data), of), late)
 
     def _inside(self, of: Any) -> NDArray[np.bool_]:
-        """Whether a group is on one node's switch."""
+        """Whether a group is inside one node with a switch."""
         return np.asarray(~of.crosses if self._node else np.zeros(len(of.size), dtype=np.bool_))
 
     def _longer(self, of: Any, form: Array, found: Array, late: Array | float = 0.0) -> Array:
-        """Raises times to at least the closed form of a network without faults."""
+        """Raises times to at least the closed form of a faultless network."""
         least = np.where(self._inside(of) | self._switched, form, late if self._node else 0.0)
         found = np.where(np.isnan(found), form, found)
         return np.where(of.size > 1, np.maximum(least, found), 0.0)
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Seconds of sends from each stage to the next, all at the same time."""
+        """Returns the seconds of concurrent sends from each stage to the next, inside and between nodes."""
         known = self._inside(of) & (not self.cluster.faults)
         near = forms[0]
         if self.cluster.faults or not self._node:
@@ -146,7 +146,7 @@ class AsBuilt:
         return self.call + collective(op, bytes_, cluster, devices=groups, network_model=self.model).seconds
 
     def _groups(self, size: int, stride: int, whole: bool = False) -> tuple[Cluster, list[list[int]]]:
-        """The groups of an axis that share links, or all groups, with their network."""
+        """Returns a network and the groups of an axis on it: all groups, or those that share links."""
         if whole:
             return self.cluster, every_group(self.cluster, size, stride)
         return meeting_groups(self.cluster, size, stride)
@@ -165,7 +165,7 @@ class AsBuilt:
         if len(groups) * size <= FEW:
             return self.call + _at_once(bytes_, cluster, pairs)
         key = way, size, stride
-        if key not in self._line:  # concurrent sends take a latency, and their bytes a share of a rate
+        if key not in self._line:  # fits latency and rate of concurrent sends
             pairs = [pair for pair in pairs if max(pair) < MOST] or pairs[:MOST]
             one, large = (_at_once(some, cluster, pairs) for some in (1 << 20, LARGE))
             slope = (large - one) / (LARGE - (1 << 20))
@@ -184,7 +184,7 @@ def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> flo
 
 @dataclass(frozen=True)
 class _LinkChange:
-    """Changes of links inside and between nodes: factors on rates, added seconds per step, factor on latency."""
+    """A change of links: factors on rates and added seconds per step (inside, between nodes), factor on latency."""
 
     rates: tuple[float, float] = (1.0, 1.0)
     steps: tuple[float, float] = (0.0, 0.0)
@@ -234,7 +234,7 @@ def _changed_graph(network: Mapping[str, Any], per_node: int, change: _LinkChang
 
 
 def with_rates(text: str, near: float, far: float, latency: float) -> str:
-    """Describes another network of the same shape, with scaled links."""
+    """Returns the description of a network with scaled links."""
     data = json.loads(text)
     return json.dumps({**data, "network": _changed(data, _LinkChange((near, far), latency=latency))})
 
@@ -247,5 +247,5 @@ def _network_of_text(text: str, devices: int, model: str, k: tuple[float, ...]) 
 
 
 def as_built(text: str, devices: int, model: str, k: Mapping[str, float]) -> AsBuilt:
-    """The network with a framework's costs; it stores the times that it computes."""
+    """Returns the network with a framework's costs; it caches computed times."""
     return _network_of_text(text, devices, model, tuple(float(k[name]) for name in _LINKS))

@@ -1,4 +1,4 @@
-"""Reads files of ASTRA-sim: networks of its analytical back end, and systems.
+"""Reads ASTRA-sim files: networks of its analytical back end, and systems.
 
 Sources: comments in the project's inputs (bandwidth in GB/s and latency in ns, of a link and direction) and the keys
 that astra-sim/system/Sys.cc reads.
@@ -31,7 +31,7 @@ _UNREAD = ("scheduling-policy", "collective-optimization", "endpoint-delay", "ac
 
 
 def network_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads a network file of the analytical back end (`.yml`) as the content of a cluster's file."""
+    """Reads a network file of the analytical back end (`.yml`); returns the content of a cluster file."""
     name = path_text(path)
     data = read_yaml(name)
     if not isinstance(data, Mapping) or "topology" not in data:
@@ -74,7 +74,7 @@ def _number(value: Any, least: float, most: float, place: str, whole: bool = Fal
 
 @dataclass(frozen=True)
 class AstraSystem:
-    """Contents of a system file: an algorithm for each collective, a device's rates if computes follow a roofline
+    """Content of a system file: an algorithm for each collective, a device's rates if compute follows a roofline
     (operations and bytes per second; None: recorded times), and keys that Tilesim does not read."""
 
     algorithms: dict[str, str]
@@ -107,7 +107,7 @@ def system_of(path: str | os.PathLike[str]) -> AstraSystem:
 
 
 def _algorithm(given: Any, place: str, notes: list[str]) -> str:
-    """Tilesim's name for the algorithms of a collective, of which the file lists one per dimension."""
+    """Returns Tilesim's name for a collective's algorithms, one per dimension in the file."""
     known = {**_ALGORITHMS, **_UNSPLIT}
     words = given if isinstance(given, list) and given else [given]
     plain = [word.rstrip("0123456789") if isinstance(word, str) else word for word in words]  # direct4: a window of 4
@@ -124,7 +124,7 @@ def _algorithm(given: Any, place: str, notes: list[str]) -> str:
 
 
 def computed(attributes: Mapping[str, Any], system: AstraSystem) -> int | None:
-    """Picoseconds of a compute node by a system's roofline, or None if its recorded time counts."""
+    """Returns a compute node's picoseconds by a system's roofline; None if its recorded time counts."""
     if system.flops_per_second is None or system.bytes_per_second is None or "num_ops" not in attributes:
         return None
     ops, size = (_value(attributes.get(key, 0)) for key in ("num_ops", "tensor_size"))

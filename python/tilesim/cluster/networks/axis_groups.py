@@ -1,8 +1,8 @@
-"""Finds the groups of a plan's axis that share links; groups at other places have the same times.
+"""Finds the groups of a plan's axis that share links; the other groups have the same times.
 
-The first axis of a network is innermost in the numbers of devices, and a group's members have an even stride. An axis
-that a group spans completely or not at all does not matter. On the other axes, equal blocks of devices have separate
-links, and adjacent groups share the links of the rows that both use.
+The first network axis is innermost in device numbers, and a group's members have a constant stride. An axis
+that a group spans completely or not at all is irrelevant. On the other axes, equal blocks of devices have separate
+links, and adjacent groups share the links of common rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["every_group", "meeting_groups"]
 
 
 def every_group(cluster: Cluster, size: int, stride: int) -> list[list[int]]:
-    """All groups of an axis."""
+    """Returns all groups of an axis."""
     return _listed(cluster, size, stride, range(0, cluster.devices, size * stride), range(stride))
 
 
@@ -27,7 +27,7 @@ def _listed(cluster: Cluster, size: int, stride: int, blocks: range, beside: ran
 
 
 def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, list[list[int]]]:
-    """The groups that share links with an axis's first group if all groups are alike; else all groups."""
+    """Returns the groups that share links with an axis's first group if groups are equal, else all groups."""
     part, stride = _within(cluster, size, stride)
     blocks, beside = range(0, part.devices, size * stride), range(stride)
     if _are_separate(part, size * stride):
@@ -37,7 +37,7 @@ def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, l
 
 @lru_cache(4096)
 def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
-    """The network axes that matter to a group, and its stride on them: devices outside belong to other groups, and
+    """Returns the network axes relevant to a group, and its stride on them: devices outside belong to other groups, and
     devices inside have separate links."""
     if cluster.graph is not None or cluster.faults:
         return cluster, stride
@@ -51,12 +51,12 @@ def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
 
 
 def _axes(dimension: Dimension) -> tuple[int, ...]:
-    """Lengths of the axes of a dimension: each axis of a grid has separate links."""
+    """Returns the axis lengths of a dimension; each axis of a grid has separate links."""
     return dimension.sizes if dimension.kind in ("ring", "torus", "mesh") else (dimension.size,)
 
 
 def _strides(cluster: Cluster) -> list[tuple[Dimension, int, int]]:
-    """Each axis of a network: its dimension, stride and length."""
+    """Returns dimension, stride and length of each axis of a network."""
     found, stride = [], 1
     for one in cluster.dimensions:
         for length in _axes(one):
@@ -67,8 +67,8 @@ def _strides(cluster: Cluster) -> list[tuple[Dimension, int, int]]:
 
 @lru_cache(4096)
 def _are_separate(cluster: Cluster, block: int) -> bool:
-    """Whether blocks of this many devices are alike and have separate links: whole boxes of the network, or adjacent
-    parts of its outermost axis. Paths inside a row stay in it, except on a one-way ring; trunks of trees and
+    """Whether blocks of `block` devices are equal and have separate links: full boxes of the network, or adjacent
+    parts of its outermost axis. Paths inside a row do not leave it, except on a one-way ring; trunks of trees and
     dragonflies connect several blocks."""
     if not cluster.dimensions or cluster.faults or cluster.devices % block:
         return False
@@ -89,8 +89,8 @@ def _duplex(cluster: Cluster) -> bool:
 
 @lru_cache(4096)
 def _interleaved(cluster: Cluster, stride: int) -> range:
-    """First devices of the groups with this stride that share links with the first group: on a grid, those in its
-    row. Devices elsewhere have separate links unless they share ports."""
+    """Returns first devices of groups with this stride that share links with the first group: on a grid, those in its
+    row. Other devices have separate links unless they share ports."""
     if any(one.rails for one in cluster.dimensions):
         return range(stride)
     for one, inner, length in _strides(cluster):
@@ -102,7 +102,7 @@ def _interleaved(cluster: Cluster, stride: int) -> range:
 
 
 def _begins(cluster: Cluster, first: int, last: int) -> bool:
-    """Whether algorithms stay the same if the axes before `first` are left out: rings treat the devices on a switch in
+    """Whether algorithms stay the same without the axes before `first`: rings treat the devices on a switch in
     the first dimension as nodes."""
     axes = _strides(cluster)
     kept = [one for one, _, _ in axes[first:last]]

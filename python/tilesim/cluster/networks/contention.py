@@ -1,4 +1,4 @@
-"""Times of equal groups that communicate at the same time and share links."""
+"""Times equal groups that communicate concurrently and share links."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from . import forms, in_network
 
 __all__ = ["chosen", "met"]
 
-FEW = 256  # up to this number of devices, each message is simulated
-MESSAGES = 1 << 18  # this limit applies if nothing else is simulated
+FEW = 256  # number of devices up to which each message is simulated
+MESSAGES = 1 << 18  # most simulated messages for more devices
 
 
 def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Corrects the closed forms of several groups that share links."""
+    """Corrects closed-form times for several groups that share links."""
     if len(requests) < 2 or _share_no_link(cluster, requests):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
@@ -41,7 +41,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
 
 
 def chosen(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Requests of several groups, with the algorithm that `met` selects for them."""
+    """Returns the requests of several groups with the algorithm that `met` selects for them."""
     several = len(requests) > 1 and all(one["algorithm"] == "auto" and len(one["devices"]) > 1 for one in requests)
     if not several or requests[0]["operation"] == "permute_devices" or _share_no_link(cluster, requests):
         return requests
@@ -54,7 +54,7 @@ def _named(requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 
 
 def _busiest(cluster: Cluster, named: Sequence[dict[str, Any]]) -> tuple[float, float] | None:
-    """Seconds per byte on the busiest link, by one group and by all groups; None if the groups share no link."""
+    """Returns the busiest link's seconds per byte for one group and for all groups; None without shared links."""
     found = cluster.core.busiest([one for one in named if len(one["devices"]) > 1])
     return None if found is None else (float(found[0]), float(found[1]))
 
@@ -65,7 +65,7 @@ def _together(
     alone: Sequence[dict[str, Any]] | None,
     busiest: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """Simulates all messages together if they are few; else uses each group's time in `alone` (None: not yet known)."""
+    """Simulates all messages together if they are few; else scales each group's standalone time (`alone`)."""
     few = sum(len(one["devices"]) for one in named) <= FEW
     found = cluster.core.price(named, "chunks", True, 0 if few else MESSAGES)
     if found is not None:
@@ -84,7 +84,7 @@ def _together(
 def _alternatives(
     cluster: Cluster, requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 ) -> list[tuple[str, int]]:
-    """Algorithms and pieces with times for groups of every size, fastest first, except the common choice."""
+    """Returns algorithms and pieces that support all groups, fastest first, except the current choice."""
     if requests[0]["operation"] == "permute_devices" or any(len(one["devices"]) < 2 for one in requests):
         return []
     sizes = {len(one["devices"]): one for one in requests}
@@ -95,8 +95,8 @@ def _alternatives(
 
 
 def _share_no_link(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool:
-    """Whether groups certainly share no link: each device has separate ports, and a message inside a box uses only
-    ports of that box. For other groups and for faulty links, loads decide."""
+    """Whether groups provably share no link: each device has separate ports, and a message inside a box uses only
+    ports of that box. For other groups and faulty links, the loads are compared."""
     ports = all(one.kind in ("switch", "full") and not one.rails for one in cluster.dimensions)
     return bool(cluster.dimensions) and ports and not cluster.faults and all(
         _box(cluster, one["devices"]) for one in requests
@@ -104,7 +104,7 @@ def _share_no_link(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool
 
 
 def _box(cluster: Cluster, group: Sequence[int]) -> bool:
-    """Whether a group is a box: it has all combinations of its places along the dimensions."""
+    """Whether a group is a box: the product of its coordinates along the dimensions."""
     stride, found = 1, 1
     for one in cluster.dimensions:
         found *= len({device // stride % one.size for device in group})

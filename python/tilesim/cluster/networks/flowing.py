@@ -1,4 +1,4 @@
-"""Times of a plan's communication by the flow model: messages of an axis's groups share links."""
+"""Times a plan's communication by the flow model, in which messages of an axis's groups share links."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Array = NDArray[np.float64]
 
 
 class FlowTimes:
-    """Times of communication by `ts.cluster.collective(network_model="flows")`. Links have the framework's shares of
+    """Times communication by `ts.cluster.collective(network_model="flows")`. Links have the framework's shares of
     their rates, and each call adds the framework's costs. Equal calls are simulated once.
 
-    Gathers use flat rings, one per adapter that a group has in the node with the fewest, like the closed form. Sums use
-    the same rings, or a hierarchical algorithm if it is faster, as for few bytes, where libraries use trees."""
+    Gathers use flat rings, like the closed form; their number is the fewest adapters of a group in any node. Sums use
+    the same rings, or a hierarchical algorithm if faster (for few bytes, when libraries use trees)."""
 
     def __init__(self, cluster: Cluster, per_node: int, call: float) -> None:
-        """Prepares the network."""
+        """Stores the network, devices per node and seconds per call."""
         self.cluster, self.per_node, self.call = cluster, per_node, call
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._own_ports = all(not one.rails for one in cluster.dimensions)
 
     def nodes(self, size: int, stride: int) -> list[int]:
-        """The nodes whose groups are timed; if nodes split groups, the node with the smallest part of a group."""
+        """Returns the nodes whose groups are timed: the node with the smallest part of a group."""
         return [slowest(size, stride, self.per_node, self.cluster.devices)[0]]
 
     def groups(self, size: int, stride: int, node: int) -> list[list[int]]:
-        """Groups of an axis with a member in a node; one group stands for all groups that share no port."""
+        """Returns the groups of an axis with a member in a node; one represents all groups that share no port."""
         found: dict[int, list[int]] = {}
         begin = node * self.per_node
         for device in range(begin, min(begin + self.per_node, self.cluster.devices)):
@@ -47,17 +47,17 @@ class FlowTimes:
         return groups[:1] if self._own_ports and all(map(self._alike, groups)) else groups
 
     def _alike(self, group: list[int]) -> bool:
-        """Whether a group has the same places in each of its nodes, so that it shares no port."""
+        """Whether a group has the same device positions in each node, so that it shares no port."""
         nodes = {device // self.per_node for device in group}
         return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
     def seconds(self, op: str, data: Array, of: Any, form: Array | None = None, late: Array | None = None) -> Array:
-        """Seconds of a call that every group makes at the same time."""
+        """Returns the seconds of a call that every group makes at the same time."""
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
         return np.array([self._time(op, *map(int, row)) for row in zip(*arrays, strict=True)])
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Seconds of sends to the next member, all at the same time."""
+        """Returns the seconds of concurrent sends to the next member, inside and between nodes."""
         pair = replace(of, size=np.minimum(of.size, 2.0))
         return self.seconds("permute_devices", data, pair), self.seconds("permute_devices", data, of)
 
@@ -81,7 +81,7 @@ class FlowTimes:
         )
 
     def _cut(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
-        """Seconds of groups with different places in different nodes: each member sends and receives through its own
+        """Returns the seconds of groups with unequal positions in nodes, whose members each use their own
         adapter."""
         (algorithm,) = self._algorithms(op, groups)
         nodes = sorted({device // self.per_node for group in groups for device in group})
@@ -100,7 +100,7 @@ class FlowTimes:
         ports = outside.rails or self.per_node
         devices, adapters = nodes * self.per_node, nodes * ports
         middle = devices + nodes + adapters
-        # the shorter path keeps transfers inside a node
+        # a shorter path inside keeps transfers in the node
         reach = max(outside.latency_seconds, inside.latency_seconds + 2e-12) / 2
         links = []
         for device in range(devices):
@@ -115,17 +115,17 @@ class FlowTimes:
                 "links": [dict(zip(names, link, strict=True)) for link in links]}  # fmt: skip
 
     def _algorithms(self, op: str, groups: list[list[int]]) -> tuple[str, ...]:
-        """The algorithms that a library may use for a call."""
+        """Returns the algorithms that a library may use for a call."""
         if op not in ("all_gather", "all_reduce"):
             return ("auto",)
         several = any(group[-1] // self.per_node > group[0] // self.per_node for group in groups)
         if several and op == "all_reduce" and all(map(self._alike, groups)):
-            return "ring", "hierarchical"  # groups that nodes split are not boxes and have no levels
+            return "ring", "hierarchical"  # `hierarchical` needs equal positions in all nodes
         return ("ring",)
 
 
 def flowing(fabric: Any, k: Mapping[str, float]) -> FlowTimes:
-    """The flow network of a fabric, with a framework's costs."""
+    """Builds the flow network of a fabric with a framework's costs."""
     near, far = k["link_share"], k["node_share"]
     inside = min(fabric.per_node, fabric.devices)
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,

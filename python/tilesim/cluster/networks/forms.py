@@ -17,8 +17,8 @@ _SPREAD = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, int, int]], bool] | None:
-    """Size, bytes per second and picoseconds of each ring of a torus that the group fills, and whether links are
-    bidirectional; None: not such a torus."""
+    """Returns size, bytes per second and picoseconds of each ring of a torus that the group fills; whether links are
+    bidirectional; None for other networks."""
     if cluster.faults or cluster.graph is not None or list(group) != list(range(cluster.devices)):
         return None
     found, stride = [], 1
@@ -37,7 +37,7 @@ def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, in
 
 
 def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, list[list[int]]]]:
-    """The dimensions that a group spans, inner first, and its lines along each."""
+    """Returns the dimensions that a group spans, inner first, and the lines of its devices along each."""
     stride, found, members = 1, [], 1
     for one in cluster.dimensions:
         lines: dict[int, list[int]] = {}
@@ -55,21 +55,21 @@ def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, lis
 
 
 def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]) -> in_network.Port:
-    """The slowest port, in both directions; all devices wait for it."""
+    """Returns the slowest port in both directions, for which all devices wait."""
     core = cluster.core
     ways = [core.route(lines[0][0], lines[0][-1])]
     if cluster.faults:
         ways += [core.route(one, line[at - 1]) for line in lines for at, one in enumerate(line)]
     rate, latency = min(int(link[2]) for way in ways for link in way), sum(int(link[3]) for link in ways[0])
     if dimension.rails and dimension.rails < cluster.per_node:
-        rate = rate * dimension.rails // cluster.per_node  # all devices of a node sum at once
+        rate = rate * dimension.rails // cluster.per_node  # all devices of a node reduce at the same time
     return in_network.Port(rate, latency, dimension.kind == "fat_tree")
 
 
 def priced_by_switch(
     op: str, size: int, cluster: Cluster, group: Sequence[int], dtype_bytes: int, root: int = 0
 ) -> dict[str, Any] | None:
-    """The time of the algorithm `in-network`, which is first checked on sets; None if no switch supports it."""
+    """Returns the time of algorithm `in-network` after executing it on sets; None if no switch supports it."""
     if op not in in_network.OPERATIONS or len(group) < 2 or cluster.graph is not None:
         return None
     if dtype_bytes < 2 and op in ("all_reduce", "reduce_scatter"):
@@ -95,7 +95,7 @@ def priced_by_switch(
 
 
 def unsupported(op: str, cluster: Cluster, dtype: str) -> Exception:
-    """The error that says why no switch supports an operation."""
+    """Returns the error for an operation that no switch supports."""
     return user_error(
         "no switch of this network supports this collective",
         place="algorithm",
@@ -105,7 +105,7 @@ def unsupported(op: str, cluster: Cluster, dtype: str) -> Exception:
 
 
 def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
-    """Replaces a closed-form result by the exact one for a torus with axes of different sizes."""
+    """Replaces the closed form by the exact result on a torus with axes of unequal sizes."""
     same = dict(answer)
     if (
         answer["pieces"] > 1

@@ -1,4 +1,4 @@
-"""Collectives in which switches add: a switch sums the devices' data and sends one message to many devices.
+"""Times in-network collectives: a switch sums the devices' data and sends one message to many devices.
 
 NVLS (switches of a node): each device requests its part of the sum, and all devices send that part to the switch. The
 device writes the sum once, and the switch sends it to all. Both overlap, and a port carries S (1 + 1/n) each way.
@@ -20,14 +20,14 @@ __all__ = ["NAME", "OPERATIONS", "SWITCH", "Port", "check", "picoseconds", "sent
 
 NAME = "in-network"
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
-SWITCH = -1  # number that stands for the switch in transfers
+SWITCH = -1  # number of the switch in transfers
 
 Transfer = tuple[int, int, int, int, str]
 
 
 @dataclass(frozen=True)
 class Port:
-    """A device's port: bytes per second each way, picoseconds between devices, whether switches form a tree."""
+    """A device's port: bytes per second and direction, picoseconds between devices, whether switches form a tree."""
 
     rate: int
     latency: int
@@ -35,12 +35,12 @@ class Port:
 
 
 def sent(op: str, devices: int, tree: bool) -> Fraction:
-    """Bytes that the busier direction of a port carries, over the bytes of the call."""
+    """Returns the bytes in a port's busier direction, relative to the bytes of the call."""
     return 1 + Fraction(1, devices) if op == "all_reduce" and not tree else Fraction(1)
 
 
 def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
-    """Duration: a port's bytes over its rate, plus the latency to the switch and back."""
+    """Returns the duration: a port's bytes over its rate, plus the latency to the switch and back."""
     if devices == 1:
         return 0
     share = sent(op, devices, port.tree)
@@ -50,7 +50,7 @@ def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
 
 
 def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
-    """The operations over each dimension, in sequence."""
+    """Returns the sequence of (dimension, operation, devices in inner dimensions)."""
     inside = [math.prod(sizes[:at]) for at in range(len(sizes))]
     down = [(at, "reduce_scatter", inside[at]) for at in range(len(sizes))]
     up = [(at, "all_gather", inside[at]) for at in reversed(range(len(sizes)))]
@@ -62,9 +62,9 @@ def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
 
 
 def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
-    """Transfers between devices and switches: (step, source, target, chunk, "combine" or "copy").
+    """Returns transfers between devices and switches: (step, source, target, chunk, "combine" or "copy").
 
-    There is one chunk per device. Switches have the numbers `SWITCH` and below, different ones in each stage.
+    Each device has one chunk. Switches have the numbers `SWITCH` and below, which differ between stages.
     """
     every, found, switch = range(math.prod(sizes)), [], SWITCH
     place = [[one // math.prod(sizes[:at]) % sizes[at] for at in range(len(sizes))] for one in every]
@@ -96,7 +96,7 @@ def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
 
 
 def check(op: str, devices: int, rows: Iterable[Transfer], root: int = 0) -> None:
-    """Executes transfers on sets of contributions; at first the switch holds no contribution."""
+    """Executes transfers on sets of contributions; the switch starts without contributions."""
     every = range(devices)
     held: dict[tuple[int, int], frozenset[int]] = {}
     for one in every:

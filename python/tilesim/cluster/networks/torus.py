@@ -1,9 +1,9 @@
-"""Sums, gathers and scatters on a torus of any sizes; parts share links if axes have different sizes.
+"""Times reductions, gathers and scatters on a torus; parts share links if axes have unequal sizes.
 
 The data are split into 2 × axes parts. Each part visits the rings in another order of axes and direction. On equal axes
-two parts never share a link. On unequal axes, a part that finishes a short axis early finds another part on the next
+two parts never share a link. On unequal axes, a part that finishes a short axis early meets another part on the next
 axis: both send one message in a common step; otherwise the part that is ready first goes first. All devices do the
-same, so the times of one device and its 2 × axes links are enough: a recursion over (axes × sum of sizes) steps, with
+same, so simulating one device with its 2 × axes links suffices: a recursion over (axes × sum of sizes) steps with
 the same result as a simulation of each message.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Walk", "picoseconds", "walks"]
 
 @dataclass(frozen=True)
 class Walk:
-    """One step of a part: its number, the link (axis and direction), and its number of blocks."""
+    """One step of a part: step number, link (axis and direction), and number of blocks."""
 
     part: int
     step: int
@@ -28,14 +28,14 @@ class Walk:
 
 
 def _orders(sizes: Sequence[int], both_ways: bool) -> list[tuple[list[int], int]]:
-    """For each part, the axes in the order of the scatter, and its direction."""
+    """Returns, for each part, the axes in the order of the scatter, and the direction."""
     count = len(sizes)
     ways = (0, 1) if both_ways and any(size > 2 for size in sizes) else (0,)
     return [([(i + turn) % count for i in range(count)], way) for turn in range(count) for way in ways]
 
 
 def walks(op: str, sizes: Sequence[int], both_ways: bool = True) -> list[list[Walk]]:
-    """The steps of each part, in their order."""
+    """Returns the steps of each part in order."""
     length = sum(sizes) - len(sizes)
     found = []
     for part, (order, way) in enumerate(_orders(sizes, both_ways)):
@@ -60,7 +60,7 @@ def picoseconds(
     latencies: Sequence[int],
     both_ways: bool = True,
 ) -> int:
-    """Picoseconds until the last step ends."""
+    """Returns the picoseconds until the last step ends."""
     parts = walks(op, sizes, both_ways)
     pieces = len(parts)
     for size in sizes:

@@ -1,1 +1,1 @@
-"""Partitioners of jaxlib: Shardy's propagation and XLA's SPMD partitioner."""
+"""Calls the partitioners of jaxlib: Shardy's propagation and XLA's SPMD partitioner."""

@@ -1,4 +1,4 @@
-"""Shardings of all values by Shardy's propagation, with the rules of Tilesim's kinds."""
+"""Propagates shardings by Shardy, with Tilesim's sharding rules of operation kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARDING = re.compile(r"<@[^,<>]*, (\[[^\]]*\][^<>]*)>")
 def spread_by_shardy(core: _core.Graph) -> _core.Graph:
     """Runs Shardy's propagation on a graph.
 
-    Shardy sees each operation as an unknown one with the sharding rule of its kind, so graphs from any source work.
+    Each operation becomes an unknown operation with an explicit sharding rule, so graphs from any source work.
     """
     mlir, ir = need("jax.interpreters.mlir", "jax"), need("jaxlib.mlir.ir", "jax")
     passes = need("jaxlib.mlir.passmanager", "jax")
@@ -37,7 +37,7 @@ def spread_by_shardy(core: _core.Graph) -> _core.Graph:
 
 
 def _first(text: str) -> str:
-    """The first sharding in a text, with every axis closed because propagation has ended."""
+    """Returns the first sharding in a text, with closed axes because propagation has ended."""
     shardings = _closed_shardings(text)
     return shardings[0] if shardings else ""
 
@@ -47,7 +47,7 @@ def _closed_shardings(text: str) -> list[str]:
 
 
 def _collect(region: Any, found: list[tuple[int, int, list[str]]]) -> None:
-    """Collects place (function, operation) and result shardings of each operation, including nested ones."""
+    """Appends (function, operation, result shardings) of each operation, including nested ones."""
     for block in region.blocks:
         for op in block.operations:
             attributes = op.operation.attributes

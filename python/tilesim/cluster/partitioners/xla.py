@@ -24,18 +24,18 @@ from ..spmd import Spmd, drawn_as
 
 __all__ = ["partition_by_xla"]
 
-MAX_SECONDS = 1800  # limit of wall time
+MAX_SECONDS = 1800  # limit of wall-clock time
 FLAGS = (
     "--xla_force_host_platform_device_count={} --xla_dump_to={} --xla_dump_hlo_pass_re=spmd-partitioning "
     "--xla_dump_hlo_as_text --xla_dump_large_constants=true --xla_backend_optimization_level=0"
 )
-WORKS = "0.10"  # the process uses interfaces of these versions of jax
+WORKS = "0.10"  # jax version whose interfaces the child process uses
 CHILD = Path(__file__).with_name("xla_child.py")
 AXIS = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 
 
 def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[str, str] | None = None) -> Spmd:
-    """Compiles a graph's module for this number of virtual devices, and reads the program of XLA's partitioner."""
+    """Compiles a graph's module for virtual devices, and reads the program of XLA's partitioner."""
     need("jax", "jax")
     if not graph.module:
         raise user_error(
@@ -72,7 +72,7 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
 
 
 def _unapplied(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> list[dict[str, Any]]:
-    """Lists requested shardings that XLA did not apply: axes with fewer parts in its program, uneven axes."""
+    """Returns records of requested shardings that XLA did not apply: axes with fewer parts, uneven axes."""
     found = []
     for row in rows:
         said = graph.shardings.get(row["name"], "")
@@ -90,7 +90,7 @@ def _unapplied(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int
 
 
 def _shardings(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:
-    """Shardings that the process writes into the module, by the position of the input or output."""
+    """Returns the shardings for the child process to write into the module, by position of input or output."""
     by_name = graph.shardings
     lists = b"mhlo.sharding" in text and b"sdy." not in text  # GSPMD writes shardings as lists of devices
     if lists and changed:
@@ -142,7 +142,7 @@ def _lists(sharding: str, mesh: str, name: str) -> str:
 
 
 def _run(folder: str, devices: int) -> None:
-    """Compiles in a separate process: jax fixes the number of devices at its start, and XLA can end the process."""
+    """Compiles in a child process, because jax fixes the device count at its start, and XLA can abort."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS.format(devices, folder)}".strip()
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-c", CHILD.read_text(encoding="utf-8"), folder, str(devices)]
@@ -164,7 +164,7 @@ def _run(folder: str, devices: int) -> None:
 
 
 def _rows(whole: Any, own: Any, texts: list[str], mesh: str) -> list[dict[str, Any]]:
-    """Rows of inputs or outputs with the graph's names and shapes and with XLA's shardings."""
+    """Returns rows of inputs or outputs with the graph's names and shapes and XLA's shardings."""
     if len(whole) != len(own):
         raise _core.Unsupported(f"XLA's program has {len(own)} inputs or outputs; the module has {len(whole)}")
     texts = texts or ["{replicated}"] * len(whole)

@@ -25,7 +25,7 @@ NAME = "tilesim_mesh"
 
 
 def listed(found):
-    """Converts groups along mesh axes, or parts of them ("'x':(2)4"), to lists of devices."""
+    """Converts groups along mesh axes or sub-axes ("'x':(2)4") to lists of devices."""
     names = re.findall(r"'([^']+)'=", found[1])
     sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
     order = np.arange(np.prod(sizes))
@@ -54,7 +54,7 @@ def listed(found):
 
 
 def named_mesh(module, mesh, changed):
-    """Finds the symbol of the mesh in a module; adds the mesh if it is missing."""
+    """Returns the symbol of the mesh in a module, and adds a missing mesh."""
     wanted = ir.Attribute.parse(f"#sdy.mesh<{mesh}>")
     own = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
     for op in own:
@@ -71,7 +71,7 @@ def named_mesh(module, mesh, changed):
 
 
 def entry(module):
-    """The entry function."""
+    """Returns the entry function."""
     return next(op for op in module.body.operations if op.operation.name == "func.func"
                 and op.attributes["sym_name"].value == "main")  # fmt: skip
 
@@ -96,7 +96,7 @@ def annotated(module, given):
 
 
 def free(module):
-    """Removes the shardings of the entry function's results: XLA then selects them, as under jax.jit."""
+    """Removes the shardings of the entry function's results, so that XLA selects them, as under jax.jit."""
     main = entry(module)
     number = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results)
     own = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [ir.DictAttr.get({})] * number

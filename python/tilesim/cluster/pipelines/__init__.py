@@ -1,1 +1,1 @@
-"""Pipelines: orders of passes on stages, their legality, memory and time."""
+"""Pipelines: orders of passes on stages, with legality, memory and time."""

@@ -34,33 +34,33 @@ def pipeline(
     placement: str | None = None,
     most_held: int | None = None,
 ) -> Pipeline:
-    """Time, bubble and memory of a pipeline of stages.
+    """Computes time, bubble and memory of a pipeline of stages.
 
-    First, Tilesim checks the order: each stage runs each pass once and after the passes that it needs, stages do not
-    deadlock, and no stage holds more than `most_held` micro-batches.
+    First, Tilesim checks the order: each stage runs each pass once and after its dependencies, stages do not
+    deadlock, and no stage stores activations of more than `most_held` micro-batches.
 
     Args:
         schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe; or a custom order: a line of text per stage,
-            for example `"F0 F1 B0 B1"`. F3 is micro-batch 3 forward, B3 its whole backward pass, I3 and W3 its input
+            for example `"F0 F1 B0 B1"`. F3 is micro-batch 3 forward, B3 its full backward pass, I3 and W3 its input
             and weight gradients; F3.1 is in chunk 1.
-        stages: stages of the pipeline, 1 to 4096.
-        microbatches: micro-batches of a step.
-        virtual: chunks per stage.
+        stages: number of stages, 1 to 4096.
+        microbatches: number of micro-batches of a step.
+        virtual: number of chunks per stage.
         forward: seconds of a stage's forward pass of one micro-batch: a number, one per stage (split over its chunks),
             or one list per stage with a number per chunk. `dualpipe`: one per part of the model, not split.
         backward_input: seconds of the input gradient, in the same form.
-        backward_weight: seconds of the weight gradient, in the same form; a whole backward pass is their sum.
-        transfer: seconds from one stage to another; no stage waits for its own sends.
+        backward_weight: seconds of the weight gradient, in the same form; a full backward pass takes their sum.
+        transfer: seconds of a send between stages; the sender does not wait.
         placement: placement of the chunks of a custom order: loop (chunk c of stage s is part c × stages + s of the
             model), v, or both_ways; named schedules have a fixed placement.
-        most_held: most micro-batches on a stage; None: any number.
+        most_held: most micro-batches with stored activations on a stage; unlimited by default.
 
     Returns:
         Its `.seconds`, `.period_seconds`, `.bubble_seconds`, `.held`, `.order`, `.table()`, `.timeline(path)`.
 
     Raises:
         UserError: for sizes that the schedule does not accept, invalid times, an unknown schedule, or an order that is
-            illegal, holds too many micro-batches or deadlocks; the message has the stages.
+            illegal, exceeds `most_held` or deadlocks; the message has the stages.
     """
     stages = integer("stages", stages, 1, MOST_STAGES)
     microbatches = integer("microbatches", microbatches)
@@ -123,7 +123,7 @@ def _picoseconds(name: str, value: Any) -> int:
 
 
 def _times(name: str, given: Any, placed: Placement) -> list[list[int]]:
-    """Picoseconds of a pass by stage and chunk."""
+    """Returns the picoseconds of a pass by stage and chunk."""
     stages, chunks = range(placed.stages), range(placed.chunks)
     if isinstance(given, (str, bytes)) or not hasattr(given, "__len__"):
         given = [given] * placed.stages

@@ -1,4 +1,4 @@
-"""Places of a model's parts on stages, and whether each part sends inside a node or between nodes."""
+"""Maps model parts to stages, and counts sends inside and between nodes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of a schedule, number chunk × stages + stage: the stage, the part of the model, whether it is the last
-    part, and the borders that its pass and its gradient cross. Border s is between stages s and s + 1; the last border
+    """Arrays over chunks of stages (index chunk × stages + stage): the stage, the model part, whether it is the last
+    part, and the borders over which its pass and gradient send. Border s is between stages s and s + 1; the last border
     is between the last stage and the first."""
 
     stage: Integers
@@ -35,8 +35,8 @@ class Layout:
 
 @lru_cache(256)
 def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
-    """The places of a named schedule. A pass without a send (its next part is on the same stage, or it is the last
-    part) is as long as one that sends over the border by which the micro-batch came.
+    """Returns the layout of a schedule. A pass without a send (its next part is on the same stage, or it is the last
+    part) counts as long as one that sends over the border from which it received.
     """
     placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))
     places = [(stage, chunk) for chunk in range(placed.chunks) for stage in range(stages)]
@@ -60,21 +60,21 @@ def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
 
 
 def part_layers(layers: int, parts: int) -> Array:
-    """Number of layers in each part of a model: the first parts get the remainder."""
+    """Returns the number of layers of each model part; the first parts get the remainder."""
     least, more = divmod(layers, parts)
     return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
 
 
 @lru_cache(1 << 12)
 def _crosses_nodes(stages: int, stride: int, node: int) -> NDArray[np.bool_]:
-    """Whether a device of each stage sends to another node for the next stage (the last stage: for the first)."""
+    """Whether any device of each stage sends to another node to reach the next stage (from the last, the first)."""
     devices = np.arange(stages * stride).reshape(stages, stride) // node
     return np.asarray(np.any(devices != np.roll(devices, -1, axis=0), axis=1))
 
 
 @lru_cache(1 << 12)
 def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, ...]:
-    """A micro-batch's sends between nodes under a plan (stages, chunks, devices of a stage and of a node, layers): most
+    """Counts a micro-batch's sends between nodes for `sizes` (stages, chunks, devices per stage and node, layers): most
     and fewest on stages with most layers, most and fewest on other stages, on the last stage, and in total."""
     stages, virtual, stride, node, layers = sizes
     places, far = layout(schedule, stages, virtual), _crosses_nodes(stages, stride, node)
@@ -90,8 +90,8 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
 
 @dataclass(frozen=True)
 class SendCounts:
-    """Sends of a micro-batch, one number per plan: `calls` of a stage; `out`: those that leave the node on the slowest
-    stage with most layers; seconds on that stage (`full`), on the slowest other stage (`thin`), on the `last` stage,
+    """Sends of a micro-batch, one number per plan. `calls`: per stage; `out`: those that leave the node on the slowest
+    stage with most layers. Seconds of sends on that stage (`full`), on the slowest other stage (`thin`), on the `last`,
     and on all stages in sequence (`whole`)."""
 
     calls: Array
@@ -117,17 +117,17 @@ class Hops:
 
     @property
     def least(self) -> Array:
-        """The shortest send of each plan."""
+        """Returns the seconds of each plan's shortest send."""
         return np.minimum(self.near, self.far)
 
     def node_borders(self, row: int, stages: int) -> NDArray[np.bool_]:
-        """Which borders of a plan lie between nodes."""
+        """Returns which borders between a plan's stages are between nodes."""
         if not self.mixed[row]:
             return np.full(stages, bool(self.out[row]))
         return _crosses_nodes(stages, int(self.stride[row]), int(self.node[row]))
 
     def borders(self, rows: Integers, stages: int) -> Array:
-        """Seconds of a send over every border."""
+        """Returns the seconds of a send over every border."""
         found = np.repeat(self.far[rows][None], stages, axis=0)
         mixed = np.flatnonzero(self.mixed[rows])
         keys, index = distinct_rows(np.stack([self.stride[rows][mixed], self.node[rows][mixed]], axis=1))
@@ -138,7 +138,7 @@ class Hops:
         return found
 
     def counted(self, c: Columns, back: bool) -> SendCounts:
-        """Counts the sends of stages per micro-batch."""
+        """Counts each stage's sends per micro-batch; `back` includes those of backward passes."""
         calls = (2.0 if back else 1.0) * c.ways * c.virtual
         full = calls * self.far
         thin, last, whole, out = full.copy(), full.copy(), c.pipeline * full, np.where(self.out, calls, 0.0)

@@ -1,4 +1,4 @@
-"""Orders of passes: text, placement, legality."""
+"""Orders of pipeline passes: text form, placement, legality."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def text(row: Iterable[ChunkPass]) -> str:
 
 @dataclass(frozen=True)
 class Placement:
-    """The predecessor and successor of each chunk of each stage; places are (stage, chunk)."""
+    """Predecessor and successor of each chunk of each stage; a place is (stage, chunk)."""
 
     kind: str
     stages: int
@@ -70,7 +70,7 @@ class Placement:
         object.__setattr__(self, "after", after)
 
     def adjacent(self) -> tuple[list[int], list[int]]:
-        """Numbers (chunk × stages + stage) of each place's predecessor and successor; -1 for a missing one."""
+        """Returns indices (chunk × stages + stage) of each place's predecessor and successor; -1 for none."""
         places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
 
         def numbers(ways: dict[tuple[int, int], tuple[int, int] | None]) -> list[int]:
@@ -80,13 +80,13 @@ class Placement:
         return numbers(self.before), numbers(self.after)
 
     def position(self, stage: int, chunk: int) -> int:
-        """The number of the model part that a place computes."""
+        """Returns the index of the model part that a place computes."""
         if self.kind == "loop" or chunk == 0:
             return chunk * self.stages + stage
         return (2 * self.stages if self.kind == "v" else self.stages) - 1 - stage
 
     def micros(self, chunk: int, microbatches: int) -> range:
-        """The micro-batches that a chunk of a stage processes."""
+        """Returns the micro-batches that a chunk of a stage processes."""
         half = (microbatches + 1) // 2
         if self.kind != "both_ways":
             return range(microbatches)
@@ -94,7 +94,7 @@ class Placement:
 
 
 def parse(given: str | Sequence[str], stages: int) -> Order:
-    """Reads the order of each stage."""
+    """Parses the order of each stage."""
     lines = given.splitlines() if isinstance(given, str) else list(given)
     if not all(isinstance(line, str) for line in lines):
         raise user_error(
@@ -127,7 +127,7 @@ def _parsed_pass(word: str, stage: int) -> ChunkPass:
 
 
 def check(order: Order, placement: Placement, microbatches: int) -> None:
-    """Checks that each stage runs each pass once, after the passes of that stage that it needs."""
+    """Checks that each stage runs each pass once, and after its dependencies on the same stage."""
     for stage, row in enumerate(order):
         _check_stage(row, f"schedule, stage {stage}", placement, microbatches)
 
@@ -162,7 +162,7 @@ def _check_stage(row: list[ChunkPass], place: str, placement: Placement, microba
 
 
 def peak_activations(row: Iterable[ChunkPass]) -> int:
-    """Most chunks whose activations a stage stores at once: from a forward pass to the end of its weight gradient."""
+    """Returns the most chunks whose activations a stage stores (from forward pass to end of weight gradient)."""
     now = most = 0
     for one in row:
         now += {"F": 1, "B": -1, "W": -1}.get(one.kind, 0)

@@ -1,4 +1,4 @@
-"""Times of a step's passes by stage and chunk, for timelines."""
+"""Collects the times of a step's passes by stage and chunk, for timelines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True)
 class PassTimes:
     """Passes in their order. For each stage and chunk, shape [stages, chunks]: layers; by kind F and B the seconds of
-    head, embedding and send, and whether the send leaves the node; and the share of computing that a slow device
+    head, embedding and send, and whether the send leaves the node; and the relative compute time that a slow device
     adds."""
 
     pipe: Pipeline
@@ -35,7 +35,7 @@ class PassTimes:
 
 
 def passes_of_step(c: Columns, of: Stages, summed: bool, forward: bool) -> PassTimes:
-    """The passes of one step."""
+    """Returns the passes of one step."""
     schedule, stages = SCHEDULES[int(c.schedule[0])], int(c.pipeline[0])
     virtual, row = int(c.virtual[0]), np.array([0])
     places = layout(schedule, stages, virtual)

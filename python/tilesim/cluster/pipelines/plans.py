@@ -1,4 +1,4 @@
-"""Conditions of schedules and of inference on a plan."""
+"""Checks a plan against its schedule and against inference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["phase_reasons", "schedule_reasons"]
 
 
 def schedule_reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
-    """Reasons why a schedule does not accept a plan."""
+    """Returns problems of a plan with its schedule: (what, where, value, allowed)."""
     p, found = plan.pipeline, []
     micros = workload.global_batch // (plan.data * plan.micro_batch)
     if plan.virtual > 1 and (micros == 0 or micros % p):
@@ -29,7 +29,7 @@ def schedule_reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, 
 
 
 def phase_reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
-    """Problems of a plan for a prefill or decode step."""
+    """Returns problems of a plan for a prefill or decode step: (what, where, value, allowed)."""
     if workload.phase == "train":
         return []
     found = []

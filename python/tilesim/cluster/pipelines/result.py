@@ -74,15 +74,15 @@ class Pipeline(Tabled):
 
     @property
     def order(self) -> list[str]:
-        """Passes of each stage: F3 is micro-batch 3 forward, B its backward pass, I and W the parts of B; .1 is a
+        """Passes of each stage: F3 is micro-batch 3 forward, B its backward pass, I and W the parts of B; .1 names a
         chunk."""
         return [text(row) for row in self.passes]
 
     def table(self) -> Table:
-        """One row per stage.
+        """Tabulates the stages.
 
         Returns:
-            Rows: stage, begin_seconds, end_seconds, busy_seconds, idle_seconds (between them), held.
+            Rows with stage, begin_seconds, end_seconds, busy_seconds, idle_seconds (from begin to end), held.
         """
         rows = []
         for stage, (busy, kept) in enumerate(zip(self._busy, self.held, strict=True)):
@@ -117,7 +117,7 @@ class Pipeline(Tabled):
         return events
 
     def to_trace(self, bytes_per_transfer: int = 0) -> Trace:
-        """The same step as a trace: passes are computes, communication between stages is sends and receives.
+        """Converts the step to a trace with compute nodes for passes, and sends and receives between stages.
 
         Args:
             bytes_per_transfer: bytes of a micro-batch's activations (and of its gradients) between two stages.

@@ -1,4 +1,4 @@
-"""Orders of named schedules, for equal parts."""
+"""Builds the orders of named schedules for equal model parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PLACED", "chunks_of", "make", "program", "run_many"]
 
 Times = NDArray[np.int64]
 
-#: placement of the chunks for each schedule; the core makes the orders
+#: schedule -> placement of its chunks
 PLACED = dict.fromkeys(("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"), "loop") | {
     "zb-v": "v",
     "dualpipe": "both_ways",
@@ -23,7 +23,7 @@ PLACED = dict.fromkeys(("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"), "loop
 
 
 def chunks_of(schedule: str, virtual: int) -> int:
-    """Chunks per stage of a named schedule."""
+    """Returns the chunks per stage of a named schedule."""
     two = PLACED[schedule] != "loop"
     if (two and virtual not in (1, 2)) or (schedule not in ("interleaved",) and not two and virtual != 1):
         raise user_error(
@@ -70,7 +70,7 @@ def _multiple(number: int, of: int) -> str:
 
 @lru_cache(16)
 def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> _core.PipelineOrder:
-    """The passes of a named schedule, each after the passes that it waits for."""
+    """Returns the passes of a named schedule in a valid order."""
     chunks = chunks_of(schedule, virtual)
     placed = Placement(PLACED[schedule], stages, chunks)
     return _core.PipelineOrder(schedule, stages, microbatches, chunks, *placed.adjacent())

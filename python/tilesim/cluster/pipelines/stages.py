@@ -1,4 +1,4 @@
-"""Stages of a layered step under schedules that split the backward pass: Tilesim simulates their order."""
+"""Times pipeline stages of a layered step; simulates schedules that split the backward pass."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = [
 Array = NDArray[np.float64]
 #: schedules whose order Tilesim simulates
 ORDERED = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
-#: of these, schedules whose optimizer waits for no other stage: their time is the period
+#: schedules of `ORDERED` whose optimizer waits for no other stage, so the step takes the period
 PERIODIC = ("zb-h2",)
-#: schedules whose time is a sum for equal stages, and is simulated for unequal ones
+#: schedules whose time is a sum for equal stages; unequal stages are simulated
 SUMMED = ("1f1b", "gpipe", "interleaved")
-MOST_UNLIKE = 1 << 17  # most simulated passes of unequal stages; with more micro-batches the bound is closer
+MOST_UNLIKE = 1 << 17  # most simulated passes of unequal stages; the bound is close for more
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Seconds per micro-batch, one number per plan: of a layer, of the last part's other work, of every stage.
+    """Seconds per micro-batch, one number per plan, of a layer, of head and embedding, and of every stage.
 
     `ends_…`: head and embedding; `fixed`: every forward and backward pass together, without the sends (`hops`);
-    `computed_…`: the part of a layer that a slow device stretches; `slow`: devices with the share of their rate.
+    `computed_…`: the part of a layer that a slow device extends; `slow`: slow devices and shares of their rate.
     """
 
     forward: Array
@@ -53,12 +53,12 @@ class Stages:
 
     @property
     def sends(self) -> Array:
-        """Least seconds of a stage's forward and backward pass without its layers."""
+        """Returns the least seconds of a stage's forward and backward pass without its layers."""
         return self.fixed + (0.0 if self.hops is None else 2 * self.hops.least)
 
 
 def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summed: bool = False) -> dict[str, Array]:
-    """Seconds of each kind of pass, by stage and chunk."""
+    """Returns the seconds of each kind of pass by stage and chunk."""
     stages = int(c.pipeline[rows[0]])
     places = layout(schedule, stages, int(c.virtual[rows[0]]))
     parts = int(places.part.max()) + 1
@@ -84,7 +84,7 @@ def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summ
 
 
 def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
-    """Delay of each stage as a share of its computing: all devices of a stage wait for the slowest."""
+    """Returns each stage's delay relative to its compute time, because all devices of a stage wait for the slowest."""
     found = np.zeros((stages, len(devices)))
     for device, share in slow:
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
@@ -94,7 +94,7 @@ def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Ar
 
 def forward_stages(c: Columns, of: Stages) -> tuple[Array, Array]:
     """A micro-batch's forward pass with each stage's own times, including slow devices. Without backward passes and
-    with equal micro-batches, all m of them (whole groups of the stages if these have v chunks) end after m times the
+    with equal micro-batches, all m of them (multiples of the stages if these have v chunks) end after m times the
     slowest stage and one chunk of each other stage: the slowest stage never waits after its start.
     """
     slowest, whole = np.empty(len(c)), np.empty(len(c))
@@ -145,7 +145,7 @@ def _summed_at_least(names: NDArray[np.str_], c: Columns, stages: Stages) -> Arr
 
 
 def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
-    """Simulates the passes of one plan in their order."""
+    """Simulates the pipeline of one plan."""
     stages, virtual = int(c.pipeline[row]), int(c.virtual[row])
     times: dict[str, Any] = {
         name: table[:, 0].reshape(-1, stages).T.tolist()
@@ -155,9 +155,9 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
 
 
 def through(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Seconds until all micro-batches end, of plans with a named schedule.
+    """Simulates plans with a schedule name; returns the seconds until all micro-batches end, and the pipelines.
 
-    For `zb-h2` it is the period: its optimizer does not wait for the other stages, and the next step starts early.
+    For `zb-h2`, the time is the period: its optimizer does not wait for other stages, so the next step starts early.
     """
     seconds, found = np.full(len(c), np.nan), {}
     for row, name in enumerate(names):
@@ -171,7 +171,7 @@ def through(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[i
 
 
 def at_least(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Least seconds of a schedule. A stage begins after a forward pass of the stages before it, and runs all its
+    """Returns a schedule's least seconds. A stage begins after a forward pass of the earlier stages, and runs all its
     passes; the busiest stage needs at least the mean.
     """
     p, m, table = c.pipeline, c.micro_batches, np.array(names)
@@ -194,7 +194,7 @@ def at_least(names: list[str], c: Columns, stages: Stages) -> tuple[Array, dict[
 
 
 def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Like `through`, for many plans: plans with equal schedule, stages and micro-batches are simulated together."""
+    """Does the same as `through`, but simulates plans with equal schedule, stages and micro-batches together."""
     seconds = np.full(len(c), np.nan)
     groups: dict[tuple[str, int, int, int], list[int]] = {}
     for row, name in enumerate(names):
@@ -211,5 +211,5 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
 
 
 def _pico(seconds: Array) -> NDArray[np.int64]:
-    """Converts seconds to whole picoseconds, rounded up."""
+    """Converts seconds to integer picoseconds, rounded up."""
     return np.ceil(np.round(seconds * PICO, 3)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Begin and end of an order's passes."""
+"""Computes begin and end of the passes of an order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PipelineTimes:
 
 
 def need(one: ChunkPass, stage: int, placement: Placement) -> _Key | None:
-    """The pass of another stage that a pass waits for, or None."""
+    """Returns the pass of another stage for which a pass waits, or None."""
     if one.kind == "W":
         return None
     other = (placement.before if one.kind == "F" else placement.after)[stage, one.chunk]
@@ -34,7 +34,7 @@ def need(one: ChunkPass, stage: int, placement: Placement) -> _Key | None:
 def run(
     order: Order, placement: Placement, times: dict[str, list[list[int]]], transfer: int, microbatches: int
 ) -> PipelineTimes:
-    """Runs each stage in its order; a pass waits for its predecessor's send, and no stage waits for its own sends."""
+    """Runs each stage in its order; a pass waits for the send of its predecessor, but senders do not wait."""
     rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
             for row in order]  # fmt: skip
     listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.adjacent())
@@ -51,7 +51,7 @@ def run(
 
 
 def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> Exception:
-    """The error that names the stages which wait for each other in a cycle."""
+    """Returns the error that names the stages of a cyclic wait."""
     chain: list[int] = []
     while stage not in chain:
         chain.append(stage)

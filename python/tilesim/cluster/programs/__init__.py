@@ -1,1 +1,1 @@
-"""Steps of programs for several devices: split at communication, predicted, and ordered."""
+"""Times programs for several devices: splits them at communication, predicts segments, and orders them."""

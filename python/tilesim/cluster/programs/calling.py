@@ -1,4 +1,4 @@
-"""One step of a program for several devices."""
+"""Times one step of a program for several devices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .stored_predictions import StoredPredictions, opened
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
-TOGETHER = 64  # number of predictions per write to the store
+TOGETHER = 64  # predictions per write to the store
 OVERLAPS = ("none", "ready", "library")
 _MATRIX = ("contract", "convolution", "attention", "ragged_contract")
 
@@ -87,7 +87,7 @@ def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
 
 
 def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Predicted] | None = None) -> Any:
-    """Time and memory of one step of a program."""
+    """Computes time and memory of one step of a program."""
     one_of("unknown overlap", "overlap", options.overlap, *OVERLAPS)
     one_of("unknown network model", "network_model", options.network, "closed", "flows", "chunks")
     if options.library is not None and options.network != "closed":
@@ -148,7 +148,7 @@ class _ProgramStep:
             return self.timed()
 
     def timed(self) -> ProgramResult:
-        """The result of the step, computed from the predictions."""
+        """Computes the result of the step from the predictions."""
         options, spmd = self.options, self.spmd
         price = self.price()
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes,
@@ -171,11 +171,11 @@ class _ProgramStep:
         )
 
     def slowing(self) -> float:
-        """Share of its rate that computing loses during communication in programs compiled by XLA."""
+        """Returns the share of its rate that compute loses during communication in programs compiled by XLA."""
         return Framework.load("xla").constants["interference"]
 
     def slow(self) -> dict[int, float]:
-        """Factors on the computing times of devices, from the call and from the cluster's faults."""
+        """Returns the slow-down factors of devices, from the call and from the cluster's faults."""
         found = factors_of(self.options.slow or {}, self.spmd.devices)
         for device, share in computing(self.cluster.faults, self.cluster.devices):
             if device < self.spmd.devices:
@@ -233,7 +233,7 @@ class _ProgramStep:
         )  # fmt: skip
 
     def device(self) -> Device | None:
-        """The device in closed form, or None."""
+        """Returns the cluster's device for closed forms, or None."""
         try:
             return device_of(self.cluster.device)
         except UserError:
@@ -284,7 +284,7 @@ class _ProgramStep:
         return list(dict.fromkeys([*notes, *sorted(predicted)]))
 
     def other_overlaps(self) -> dict[str, float]:
-        """Seconds of the step under each other overlap."""
+        """Returns the seconds of the step under each other value of `overlap`."""
         times = {}
         own = self.options
         for overlap in OVERLAPS:
@@ -296,7 +296,7 @@ class _ProgramStep:
 
 
 def _parts(replay: Replay, last: int) -> dict[str, float]:
-    """Seconds of compute, of exposed communication per stream (beyond earlier streams), and of waiting."""
+    """Returns seconds of compute, of exposed communication by stream (without earlier streams), and of waiting."""
     if not replay.ran:
         return {"compute": 0.0, "interference": 0.0, "wait": 0.0}
     ran = replay.ran[last]
@@ -318,7 +318,7 @@ def _parts(replay: Replay, last: int) -> dict[str, float]:
 
 
 def _ideal(split_: Split, device: Device | None) -> float:
-    """Seconds of all products at the device's peak rates."""
+    """Returns the seconds of all products at the device's peak rates."""
     if device is None:
         return 0.0
     total = 0.0

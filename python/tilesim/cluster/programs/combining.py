@@ -1,4 +1,4 @@
-"""Combines communications into fewer calls, and orders their issue."""
+"""Combines communications into fewer calls, and orders the calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .flat import COMMUNICATION, FREE, Flat
 
 __all__ = ["COMBINED_BYTES", "Reach", "bytes_moved", "combined", "reach"]
 
-#: XLA combines small collectives of one kind into one call of up to this many bytes, by its flags
+#: bytes up to which XLA combines collectives of one kind into a call, by its flags
 #: xla_gpu_{all_reduce,all_gather,reduce_scatter}_combine_threshold_bytes, by default 30 MiB
 COMBINED_BYTES = 30 << 20
 _COMBINES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -19,7 +19,7 @@ _COMBINES = ("all_reduce", "all_gather", "reduce_scatter")
 
 @dataclass(slots=True)
 class Reach:
-    """Communications before and after each operation, as bits of `groups`, which lists the operations of each."""
+    """Communications before and after each operation, as bit sets; `groups` has the operations of each bit."""
 
     before: list[int]
     after: list[int]
@@ -27,7 +27,7 @@ class Reach:
 
 
 def bytes_moved(entry: dict[str, Any]) -> int:
-    """The larger of a device's input and output bytes in a communication."""
+    """Returns the larger of a device's input and output bytes in a communication."""
     return max(bytes_of(entry["operands"][0]), bytes_of(entry["results"][0]))
 
 
@@ -51,7 +51,7 @@ def reach(flat: Flat) -> Reach:
 
 
 def _places(flat: Flat) -> list[int]:
-    """Orders the issue of communications: none is issued before one that it waits for."""
+    """Returns positions of communications in an issue order that respects dependences."""
     count = len(flat.operations)
     ready, first = [-1] * count, [count] * count
     for i, op in enumerate(flat.operations):
@@ -73,7 +73,7 @@ def _places(flat: Flat) -> list[int]:
 
 
 def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES) -> Reach:
-    """Combines calls that are adjacent in the order of issue and have equal operation and groups into one call."""
+    """Combines calls of equal operation and groups that are adjacent in the issue order."""
     groups: list[list[int]] = []
     key, size, own = None, 0, 0  # `own` has the bits of the last group
     for number, (i,) in enumerate(found.groups):
@@ -103,7 +103,7 @@ def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES
 
 
 def _through(beside: list[list[int]], groups: list[list[int]], order: Iterable[int]) -> list[int]:
-    """Groups before (or after) each operation, through all members; `order` lists each group after its predecessors."""
+    """Returns the groups before (or after) each operation as bits; `order` is a topological order of groups."""
     group_of = {i: number for number, group in enumerate(groups) for i in group}
     bits: list[int] = [-1] * len(beside)
     whole = [0] * len(groups)  # bits of the group and of all predecessors of its members

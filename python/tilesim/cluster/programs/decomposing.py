@@ -19,14 +19,14 @@ from ...graph.devices import bytes_of, groups_of
 
 __all__ = ["GPU_LEAST_BYTES", "Ring", "decomposed", "rings"]
 
-#: xla_gpu_threshold_for_windowed_einsum_mib, by default 100,000: on GPUs XLA splits no smaller operand
+#: least operand that XLA splits on GPUs (xla_gpu_threshold_for_windowed_einsum_mib, by default 100,000)
 GPU_LEAST_BYTES = 100_000 << 20
 _Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class _ShardedProduct:
-    """`side`: the sharded operand; `axis`: its axis; `summed`: the axis is contracted; `result`: the result's axis."""
+    """`side`: sharded operand; `axis`: its sharded axis; `summed`: whether it is contracted; `result`: result axis."""
 
     name: str
     side: int
@@ -53,7 +53,7 @@ class Ring:
 
 
 def rings(core: _core.Graph, devices: int) -> list[Ring]:
-    """Lists the products that can be split in the entry function of the graph of one device class."""
+    """Returns the rings that can split products in the entry function of one device class."""
     rows = core.operations()
     makers = {one["name"]: row for row in rows for one in row["results"] if one is not None}
     readers: dict[str, list[_Row]] = {}
@@ -102,7 +102,7 @@ def _ring(
 
 
 def _free(row: _Row, side: int) -> list[int]:
-    """The axes of an operand that the result also has, without batch axes."""
+    """Returns the axes of an operand that are neither batch nor contracted axes."""
     letter, more = "ab"[side], row["attributes"]
     used = {*more[f"{letter}_batch"], *more[f"{letter}_contract"]}
     return [axis for axis in range(len(row["operands"][side]["shape"])) if axis not in used]
@@ -191,7 +191,7 @@ class _OperationWriter:
         return name
 
     def last(self, result: _Row) -> None:
-        """Makes the last written value the result of the replaced operation."""
+        """Gives the last written operation the result of the replaced operation."""
         row = self.ops[-1]
         row["results"] = [result]
 
@@ -204,7 +204,7 @@ class _OperationWriter:
         return self.constants[name]
 
     def starts(self, ring: Ring, step: int, size: int, axis: int, rank: int) -> list[str]:
-        """Start of each step's block along an axis: the device's own block is first in a gather, last in a scatter."""
+        """Writes a step's block start along an axis; a device's own block is first in a gather, last in a scatter."""
         n, table = ring.steps, [0] * self.devices
         for group in ring.groups:
             for place, device in enumerate(group):
@@ -239,7 +239,7 @@ class _OperationWriter:
                        {"function": "add"})  # fmt: skip
 
     def gathered(self, ring: Ring, product: _ShardedProduct, row: _Row, shards: list[str], result: _Row) -> None:
-        """Writes a product with a sharded operand: blocks of the result, or summands of the full result."""
+        """Writes a product with a sharded operand, per step as a block or as a summand of the result."""
         names = [one["name"] for one in row["operands"]]
         shape, n = list(row["results"][0]["shape"]), ring.steps
         size = row["operands"][product.side]["shape"][product.axis] // n

@@ -20,10 +20,10 @@ __all__ = ["DeviceCommunication", "exchange_of"]
 
 
 def exchange_of(result: CollectiveResult, latency_ps: int) -> Exchange:
-    """Bytes at a device's port in a collective.
+    """Returns the bytes at a device's port in a collective.
 
-    A device sends from memory and receives into memory. In a sum over the network's links it adds half of the received
-    bytes to its own data, in a scatter all of them, and none if switches add.
+    A device sends from memory and receives into memory. In an all-reduce over links, it adds half of the received
+    bytes to its own data, in a reduce-scatter all of them, and none if switches reduce.
     """
     sent = received = math.ceil(result.wire_bytes)
     summed = {"all_reduce": -(-sent // 2), "reduce_scatter": sent}.get(result.op, 0)
@@ -38,13 +38,13 @@ def exchange_of(result: CollectiveResult, latency_ps: int) -> Exchange:
 
 @dataclass
 class DeviceCommunication(Communication):
-    """Times communication on the simulated device; `predicted` stores the simulations by content."""
+    """Times communication on the simulated device; `predicted` caches simulations by content."""
 
     predicted: dict[str, Predicted] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def picoseconds(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
-        """Picoseconds of a collective on the simulated device: at least the network's time."""
+        """Returns a collective's picoseconds on the simulated device, at least the network's time."""
         found = priced(size)
         exchange = exchange_of(found, priced(1).picoseconds)
         if not exchange.sent and not exchange.received:
@@ -64,7 +64,7 @@ class DeviceCommunication(Communication):
         return max(found.picoseconds, inside)
 
     def note(self, quotient: Quotient) -> None:
-        """Adds the simulated times to the units of a trace, so that written nodes have them."""
+        """Adds simulated times to a trace's nodes, so that written files have them."""
         of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.cached.__getitem__)
                       if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
         for unit in quotient.units:

@@ -1,4 +1,4 @@
-"""A device's operations in sequence: calls, and loops and branches with communication, are unrolled."""
+"""Flattens a device's program: unrolls calls, and loops and branches with communication."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ...graph.devices import collectives
 __all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "FunctionRun", "Op", "flatten", "in_place"]
 
 COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
-#: kinds of operations that return a view or take no time: they belong to the segments of their readers
+#: kinds that return a view or take no time; they join the segments of their readers
 FREE = ("constant", "reshape", "broadcast", "slice", "transpose", "bitcast", "dynamic_slice", "iota", "device_index")
-#: kinds of operations that compilers compute inside their readers
+#: kinds that compilers fuse into their readers
 POINTWISE = ("elementwise", "convert")
 MOST = 400_000  # largest number of unrolled operations
 
 
 @dataclass(slots=True)
 class FunctionRun:
-    """One run of a function: its source graph, and the numbers of its values."""
+    """One run of a function: its graph, and indices of its values."""
 
     core: _core.Graph
     label: str
@@ -32,7 +32,7 @@ class FunctionRun:
 
     @property
     def parts(self) -> _core.GraphParts:
-        """The parts from which segments are cut, computed once."""
+        """Returns the parts from which segments are cut; caches them."""
         if self.cached_parts is None:
             self.cached_parts = self.core.parts()
         return self.cached_parts
@@ -40,7 +40,7 @@ class FunctionRun:
 
 @dataclass(slots=True)
 class Op:
-    """One operation of the graph, with values as numbers."""
+    """One operation; its values are indices of `Flat.values`."""
 
     entry: dict[str, Any]
     kind: str
@@ -51,7 +51,7 @@ class Op:
 
 @dataclass(slots=True)
 class Flat:
-    """Operations in data order. `values`: dtype and shape of each value; `makers`: its operation (−1: an input)."""
+    """Operations in data order. `values`: dtype and shape by value; `makers`: producer by value (−1: an input)."""
 
     operations: list[Op] = field(default_factory=list)
     values: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Flat:
 
 
 def in_place(flat: Flat) -> set[int]:
-    """Finds updates in place: the operand exists before and has no other reader."""
+    """Returns updates that can run in place, because their operand has no other reader."""
     reads: dict[int, int] = {}
     for op in flat.operations:
         for value in op.reads:
@@ -115,7 +115,7 @@ class _Flattener:
         return self.talking[function]
 
     def function(self, name: str) -> _core.Graph:
-        """A function as the entry function of a new graph."""
+        """Returns a function as the entry function of a new graph."""
         if name not in self.functions:
             data = json.loads(self.graph.to_json())
             core = _core.Graph.from_json(json.dumps({**data, "main": name}))

@@ -1,4 +1,4 @@
-"""Peak bytes of a device during a program."""
+"""Computes the peak bytes of a device during a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["peak_bytes"]
 
 
 def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -> dict[str, int]:
-    """The largest sum of bytes that live at one time, in program order."""
+    """Returns the peak of live bytes in program order, by category."""
     flat = split.flat
     base = _bases(flat)
     last: dict[int, int] = {}
@@ -48,7 +48,7 @@ def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -
 
 
 def _bases(flat: Flat) -> list[int]:
-    """Maps each value to the value that it views or overwrites, or to itself."""
+    """Returns, for each value, the value that it views or overwrites, or itself."""
     base = list(range(len(flat.values)))
     written = in_place(flat)
     for i, op in enumerate(flat.operations):
@@ -67,7 +67,7 @@ def _writes(flat: Flat, part: ProgramPart) -> list[int]:
 
 
 def _within(flat: Flat, part: ProgramPart, base: list[int]) -> int:
-    """The largest sum of live bytes within a segment, without its inputs and outputs."""
+    """Returns the peak of live bytes within a segment, without its inputs and outputs."""
     last: dict[int, int] = {}
     stored: set[int] = set()
     border = {base[value] for value in (*part.inputs, *part.outputs)}

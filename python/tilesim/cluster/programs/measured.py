@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def signature(entry: Row) -> str:
-    """An operation's name in a table: "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"; elementwise ones by function."""
+    """Returns an operation's name in a table, such as "contract bf16[8,4] bf16[4,2] -> bf16[8,2]"."""
 
     def text(values: list[Row | None]) -> str:
         return " ".join(f"{one['dtype']}[{','.join(map(str, one['shape']))}]" for one in values if one and one["name"])
@@ -33,7 +33,7 @@ def signature(entry: Row) -> str:
 class MeasuredTimes:
     """A table with columns `what` (a signature, or "segment KEY"), `seconds`, and optionally `device`, `attributes`.
 
-    A segment's row has priority; without one, the operations' rows are summed, and views and constants are free.
+    A segment's row has priority; without it, the rows of its operations are summed, and views and constants are free.
     """
 
     def __init__(self, path: str | os.PathLike[str], interpolate: bool = False) -> None:
@@ -52,7 +52,7 @@ class MeasuredTimes:
             self.rows.setdefault(str(row["what"]).strip(), []).append((device, wanted, seconds))
 
     def find(self, what: str, device: str, attributes: Row | None = None) -> float | None:
-        """The first matching row."""
+        """Returns the seconds of the first matching row, or None."""
         for named, wanted, seconds in self.rows.get(what, []):
             asked = json.loads(wanted) if wanted else {}
             if named in ("", device) and all((attributes or {}).get(key) == value for key, value in asked.items()):
@@ -60,7 +60,7 @@ class MeasuredTimes:
         return None
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Finds the measured time of a segment."""
+        """Returns the measured time of a segment."""
         name = str(getattr(device, "name", device))
         key = f"segment {content_key(segment)}"
         whole = self.find(key, name)
@@ -103,7 +103,7 @@ class MeasuredTimes:
 
 
 def _form(what: str) -> tuple[str, ...]:
-    """The form of a signature: kind, dtypes and ranks."""
+    """Returns kind, dtypes and ranks of a signature."""
     return tuple(f"{word.partition('[')[0]}{word.count(',')}" for word in what.split())
 
 

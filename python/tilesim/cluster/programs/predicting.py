@@ -1,4 +1,4 @@
-"""Predictors: seconds of a segment on a device."""
+"""Predicts the seconds of a segment on a device."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .sending import Exchange, exchange_program
 
 __all__ = ["ClosedForms", "Engine", "Predicted", "SegmentPredictor"]
 
-STEADY = 64 << 20  # simulated up to twice these bytes each way; the rest continues at the second half's rate
+STEADY = 64 << 20  # simulates at most twice these bytes per direction; the rest has the second half's rate
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """Seconds of a segment by term, their source, kernels, and bytes moved."""
+    """Seconds of a segment by term, their source, number of kernels, and moved bytes."""
 
     seconds: float
     terms: dict[str, float]
@@ -37,27 +37,27 @@ class Predicted:
 
 
 class SegmentPredictor(Protocol):
-    """Predicts a segment: `name`, and `seconds(segment, device)`, called once for equal segments."""
+    """Interface of predictors; `seconds` is called once for equal segments."""
 
     name: str
 
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """The time of a graph without communication."""
+        """Predicts the time of a graph without communication."""
         ...
 
 
 class ClosedForms:
-    """The closed forms of `ts.estimate`, on GPUs and TPUs with XLA's kernels.
+    """Predicts by the closed forms of `ts.estimate`, on GPUs and TPUs with XLA's kernels.
 
-    On a TPU a kernel takes its bytes at the memory's rate or its arithmetic, whichever is longer; products include the
-    loops around them.
+    On a TPU, a kernel takes its memory time or its compute time, whichever is longer; products include the
+    loops that XLA fuses with them.
     """
 
     name = "closed"
 
     @uncollected()
     def seconds(self, segment: Graph, device: Any) -> Predicted:
-        """Predicts by closed forms. The host issues early: launches are counted separately from a segment's time."""
+        """Predicts by closed forms, without the host's launches, which are counted separately."""
         target = device_of(device)
         if target.kind == "gpu":
             counted = count(segment, "xla")
@@ -86,12 +86,12 @@ class ClosedForms:
 
     @staticmethod
     def host_seconds(kernels: int, device: Device) -> float:
-        """Seconds that the host needs to launch kernels."""
+        """Returns the seconds that the host needs to launch kernels."""
         return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
 
 
 class _ArrayCosts(Costs):
-    """Costs products at the arrays' peak rate; exposed loads are counted separately."""
+    """Prices products at the arrays' peak rate; exposed loads are counted separately."""
 
     def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
         found = estimator(self.device, how)
@@ -100,7 +100,7 @@ class _ArrayCosts(Costs):
 
 
 def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list[Kernel]]:
-    """Costs products together with the loops around them: array steps overlap the kernel's bytes."""
+    """Prices products together with their fused loops; array steps overlap the kernel's memory traffic."""
     counted = count(segment, "xla", tpu=True)
     found, notes = _ArrayCosts(device, None, "", None).price(counted.core)
     calls = rows_of(found)
@@ -127,7 +127,7 @@ def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list
 
 
 class Engine:
-    """The simulator: compiles a segment for a Machine and simulates it."""
+    """Predicts by compiling a segment for a Machine and simulating it."""
 
     name = "engine"
 
@@ -145,7 +145,7 @@ class Engine:
 
     @staticmethod
     def exchanged(exchange: Exchange, device: Any) -> Predicted:
-        """Simulates a device's part of a communication: it loads, sends, receives, sums and stores tiles."""
+        """Simulates one device in a communication: loads, sends, receives, adds and stores tiles."""
         machine, most = Machine.load(device), max(exchange.sent, exchange.received)
         if most <= 2 * STEADY:
             return _exchanged(exchange, machine)

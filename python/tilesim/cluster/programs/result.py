@@ -27,7 +27,7 @@ class ProgramResult(StepResult):
     """Time and memory of one step of a program for several devices.
 
     `parts` sum to `seconds` of the class of devices that ends last: compute, exposed communication of each dimension of
-    the network, waiting. `segments` has the predictions; `notes` has the assumptions; the first `devices` of
+    the network, waiting. `segments` has the predictions, `notes` the assumptions; the first `devices` of
     `cluster_devices` run the program; `exchanges` (predictor engine) has each distinct communication, simulated inside
     a device.
     """
@@ -44,7 +44,7 @@ class ProgramResult(StepResult):
     others: Callable[[], dict[str, float]] | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the function that runs other overlaps, because that belongs to the original call."""
+        """Returns the state for pickling, without the function that repeats the step with other overlaps."""
         return {**super().__getstate__(), "others": None}
 
     @property
@@ -86,7 +86,7 @@ class ProgramResult(StepResult):
         return Table(sorted(rows, key=lambda row: -row["gain"]), empty="no other overlap gains half a percent")
 
     def to_trace(self) -> Trace:
-        """A trace of the operations of each device class, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
+        """Returns a trace of each device class, for `ts.cluster.to_chakra` and `ts.cluster.replay`."""
         return recorded(self._replay())
 
     def explain(self) -> str:
@@ -119,7 +119,7 @@ class ProgramResult(StepResult):
         return self.replayed
 
     def to_dict(self) -> dict[str, Any]:
-        """Every figure, schema `tilesim.cluster_result`."""
+        """Converts all figures to the schema `tilesim.cluster_result`."""
         names = ("cluster_devices", "segments_distinct", "segments_count", "kernels", "kernel_bytes", "notes")
         return {
             **super().to_dict(),

@@ -1,4 +1,4 @@
-"""Traces of a program: per class of devices one compute stream, and one stream per dimension of the network."""
+"""Builds traces of programs: each device class has a compute stream and a stream per network dimension."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Seconds = Callable[[ProgramPart, int], float]  # function: segment, index of the
 
 
 def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
-    """The outermost network dimension that groups of devices span; it names their stream."""
+    """Returns the name of the outermost network dimension that device groups span, which names their stream."""
     outer, stride = 0, 1
     for number, one in enumerate(cluster.dimensions):
         if any(len({device // stride % one.size for device in group}) > 1 for group in groups):
@@ -41,7 +41,7 @@ def trace_of(
     serial: bool = False,
     slow: Mapping[int, float] | None = None,
 ) -> Trace:
-    """Writes the trace of a program."""
+    """Builds the trace of a program."""
     count = sum(map(len, classes))
     slow = dict(slow or {})
     made = _TraceWriter(Trace(name, count, []), price, serial)
@@ -69,7 +69,7 @@ class _TraceWriter:
         self.kinds: dict[str, str] = {}
 
     def group(self, groups: Sequence[Sequence[int]]) -> str:
-        """The name of a kind of groups; "" if one group has all devices in order."""
+        """Returns the name of a kind of groups; "" for one group of all devices in order."""
         if [list(group) for group in groups] == [list(range(self.trace.devices))]:
             return ""
         text = str(groups)
@@ -138,7 +138,7 @@ class _TraceWriter:
 
 
 def order_of(split: Split) -> list[int]:
-    """Parts in program order, after the parts that they wait for; communications in the order of issue."""
+    """Returns the parts in an order that respects dependences, with communications in issue order."""
     count = len(split.parts)
     left = [len(part.deps) for part in split.parts]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -146,7 +146,7 @@ def order_of(split: Split) -> list[int]:
     for number, part in enumerate(split.parts):
         for dep in part.deps:
             after[dep].append(number)
-    for one, other in pairwise(talking):  # the order of issue follows the data, so these edges close no cycle
+    for one, other in pairwise(talking):  # the issue order respects dependences, so these edges form no cycle
         after[one].append(other)
         left[other] += 1
     ready = [(split.parts[number].place, number) for number in range(count) if not left[number]]

@@ -1,4 +1,4 @@
-"""Writes a device's part of a communication as a tile program: loads, sends over the link, sums, stores.
+"""Writes a device's part of a communication as a tile program: loads, sends over the link, adds, stores.
 
 A device sends and receives at the same time: one operation of the queue "link" takes a tile from one slot and puts a
 tile into another, for the duration of the transfer. The vector unit adds received partial sums to the device's sums.
@@ -34,8 +34,8 @@ LOADED, ARRIVED, OWN, SUMMED = "sent", "arrived", "own", "summed"
 class Exchange:
     """Bytes at a device's port in one communication.
 
-    `sent` and `received` in bytes; the device adds `summed` of the received bytes to its own data (and loads as many);
-    `latency_ps` before the first tile, then `link_ps` for all tiles.
+    `sent` and `received` are bytes; the device adds `summed` of the received bytes to its own data, which it loads;
+    `latency_ps` passes before the first tile, then `link_ps` for all tiles.
     """
 
     sent: int
@@ -51,7 +51,7 @@ class Exchange:
         return self.sent + self.summed
 
     def part(self, size: int) -> Exchange:
-        """The part that moves `size` bytes in each direction, at the same rate of the link."""
+        """Returns a part of the exchange with `size` bytes in the larger direction, at the same link rate."""
         most = max(self.sent, self.received)
         sent, received, summed = (
             one * size // most // 16 * 16 for one in (self.sent, self.received, self.summed)
@@ -61,7 +61,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class _CoreShares:
-    """Elements of all cores: `base` each, one more for the first `more`; `tile` each except in the last tile."""
+    """Splits elements over cores (`base` each, one more on the first `more` cores) and tiles of `tile` elements."""
 
     total: int
     cores: int
@@ -129,7 +129,7 @@ class _ExchangeWriter:
         return -(-picoseconds * self.machine.hertz // 10**12)
 
     def phase(self, sent: int, received: int, sums: bool, picoseconds: int) -> None:
-        """Writes a phase in which either all received bytes are summed, or none."""
+        """Writes a phase that adds either all received bytes (`sums`) or none."""
         number = self.phases
         self.phases += 1
         largest = max(sent, received)

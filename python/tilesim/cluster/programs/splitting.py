@@ -110,7 +110,7 @@ def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[ProgramPart], l
 
 
 def _keys(flat: Flat, found: Reach) -> list[Any]:
-    """Computes the key of each operation's segment; operations with equal keys share a segment."""
+    """Returns each operation's segment key; operations with equal keys share a segment."""
     crossed = _crossed(flat)
     keys: list[Any] = [(found.before[i], found.after[i], op.scope, crossed[i]) for i, op in enumerate(flat.operations)]
     read_in: list[set[Any]] = [set() for _ in flat.operations]
@@ -123,7 +123,7 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
                 keys[i] = key
         for value in op.reads:
             if (maker := flat.makers[value]) >= 0:
-                if len(read_in[maker]) > 1:  # the operation already has several readers; more make no difference
+                if len(read_in[maker]) > 1:  # more readers make no difference
                     continue
                 if op.kind in FREE:
                     read_in[maker] |= read_in[i] | ({None} if i in ends else set())
@@ -133,7 +133,7 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
 
 
 def _crossed(flat: Flat) -> list[int]:
-    """Counts the changes of function before each operation: a segment stays within one run of a function."""
+    """Counts the function changes before each operation, because a segment lies within one run of a function."""
     crossed = [0] * len(flat.operations)
     for i, op in enumerate(flat.operations):
         for value in op.reads:
@@ -160,7 +160,7 @@ MOST_AGAIN = 32  # most operations recomputed per value
 
 
 def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
-    """Adds views and the values that are cheaper to recompute than to read to a segment, and finds its border."""
+    """Adds views, and operations that are cheaper to recompute than to read, to a segment; sets inputs and outputs."""
     inside = set(part.operations)
     known = {value for i in part.operations for value in flat.operations[i].reads}
     waiting = list(part.operations)
@@ -187,7 +187,7 @@ def _close(flat: Flat, part: ProgramPart, owner: list[int]) -> None:
 
 
 def _recomputed(flat: Flat, value: int, scope: int, computed: set[int]) -> set[int]:
-    """Elementwise operations that recompute a value from fewer new bytes than it has; else an empty set."""
+    """Returns elementwise operations that recompute a value from fewer new bytes than it has; else an empty set."""
     found: set[int] = set()
     leaves: set[int] = set()
     waiting = [value]
@@ -237,7 +237,7 @@ def _narrow(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
 
 
 def _connect(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
-    """Finds the dependencies of each part: the makers of its inputs, through views."""
+    """Sets the dependencies of each part: the parts that compute its inputs, seen through views."""
     sources: list[frozenset[int]] = []
     none: frozenset[int] = frozenset()
     for i, op in enumerate(flat.operations):
@@ -252,7 +252,7 @@ def _connect(flat: Flat, parts: list[ProgramPart], owner: list[int]) -> None:
 
 
 def _aliases(flat: Flat, part: ProgramPart, written: set[int]) -> list[tuple[int, int]]:
-    """Outputs that a chain of updates writes into inputs; the first update reads the input."""
+    """Returns (output, input) pairs in which a chain of updates writes an output into an input."""
     found, inside = [], written.intersection(part.operations)
     for number, value in enumerate(part.outputs):
         first = -1
@@ -272,7 +272,7 @@ def _key(flat: Flat, part: ProgramPart) -> str:
 
 
 def content_key(segment: Graph) -> str:
-    """The key of a segment's content in results and tables."""
+    """Returns a segment's content key in results and tables."""
     core = segment.core
     entries = core.operations()
     made = {one["name"] for entry in entries for one in entry["results"] if one is not None}

@@ -19,17 +19,17 @@ from .predicting import ClosedForms, Engine, Predicted
 
 __all__ = ["StoredPredictions", "opened"]
 
-#: version of the predictors' formulas; increases with each change of their results
+#: version of the predictors' formulas; a change of results increments it
 VERSION = 1
 
 
 def opened(store: Any) -> AbstractContextManager[Store]:
-    """A store; closes it after use if this function opened it."""
+    """Returns a context with the store, which closes it only if this function opened it."""
     return nullcontext(store) if isinstance(store, Store) else closing(Store(store))
 
 
 def _facts(predictor: Any, device: Any) -> dict[str, Any]:
-    """Everything that determines predictions besides the segment: predictor, tables, and the device's numbers."""
+    """Returns the data that determine predictions besides the segment: predictor, tables, device parameters."""
     facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
     if isinstance(predictor, MeasuredTimes):
         facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()

@@ -1,1 +1,1 @@
-"""Parts of the search over plans."""
+"""Helpers of the search over plans."""

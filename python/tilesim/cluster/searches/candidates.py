@@ -1,4 +1,4 @@
-"""Distinct legal plans of a workload as rows of numbers, and their canonical form."""
+"""Lists the distinct legal plans of a workload as rows of numbers, and defines their canonical form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
-    """Sizes of the first axes that divide workload and devices."""
+    """Yields the sizes of the first `_LAYOUT` axes that divide workload and devices."""
     for tensor in _divisors(devices):
         if w.heads % tensor or w.ffn % tensor:
             continue
@@ -104,7 +104,7 @@ def _choices(w: Layered, fabric: Fabric) -> Array:
 
 
 def candidates(w: Layered, fabric: Fabric) -> Array:
-    """Lists every legal plan of a workload once."""
+    """Returns the distinct legal plans of a workload as rows."""
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
     left = _schedules(w, layouts)
     copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
@@ -125,7 +125,7 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
 
 
 def replicas(w: Layered, fabric: Fabric) -> int:
-    """The fewest replicas of any layout over all devices; the batch must be a multiple of them."""
+    """Returns the fewest replicas of any layout over all devices, of which the batch must be a multiple."""
     every = replace(w, global_batch=fabric.devices)
     return min(data for _, _, data, *_ in _layouts(every, fabric.devices))
 
@@ -140,12 +140,12 @@ def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
 
 
 def canonical(plan: Plan, w: Layered) -> Plan:
-    """The canonical form of a plan: plans with equal forms are equivalent."""
+    """Returns a plan's canonical form; plans with equal forms are equivalent."""
     changes: dict[str, Any] = {}
     plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
     if plan.recompute == "selective" and w.attention == "flash":
-        changes["recompute"] = "none"  # fused attention stores no scores, so recomputing them is unnecessary
+        changes["recompute"] = "none"  # fused attention stores no scores that could be recomputed
     if plan.recompute == "offload" and plan.offload != "optimizer":
         changes |= {"recompute": "full", "offload": "activations"}
     one_order = plan.schedule == "gpipe" and (batches == 1 or w.phase != "train")

@@ -1,4 +1,4 @@
-"""Frameworks of one search: constants, and a note about several frameworks."""
+"""Selects the framework of each plan in a search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Constants:
         self._each = [Framework.load(name).constants for name in self.names]
 
     def kinds(self, rows: Array) -> NDArray[np.int64]:
-        """For each row, the index of its framework in `names`."""
+        """Returns, for each row, the index of its framework in `names`."""
         several = self.names[0] != self.names[1]
         zero3 = (rows[:, AXES.index("shard")] == SHARDS.index("zero3")) & several
         return np.asarray(zero3, dtype=np.int64)

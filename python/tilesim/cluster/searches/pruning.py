@@ -1,4 +1,4 @@
-"""Evaluates plans in order of lower bounds, and skips plans that can be neither among the fastest, nor the best of
+"""Evaluates plans in order of lower bounds; skips those that can be neither among the fastest, nor the best of
 their axes, nor on the Pareto front."""
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FIRST, LAST = 1 << 11, 1 << 16
 
 
 class Peak:
-    """Lower bounds of prices: products at the device's peak, free attention.
+    """Prices that give lower bounds: products at the device's peak, free attention.
 
-    Step times are monotonic in both, so these prices give a lower bound, except where one computation overlaps with two
+    Step times are monotonic in both, so these prices give a lower bound, except if one computation overlaps with two
     transfers: see `rises`.
     """
 
@@ -39,23 +39,23 @@ class Peak:
             self.peak = self.device.rate(name).flops_per_second
 
     def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
-        """Seconds of products at the peak rate."""
+        """Returns the seconds of products at the peak rate."""
         return np.asarray(m * n * k * batch * (2.0 / self.peak))
 
     def flash(self, batch: Array, *others: Array) -> Array:
-        """Zero seconds, a lower bound of attention."""
+        """Returns zero seconds, a lower bound of attention."""
         return np.zeros(np.shape(batch))
 
 
 def rises(c: Columns) -> NDArray[np.bool_]:
     """Whether a plan's time is monotonic in its prices. Attention overlaps with the ring of keys and with launches, a
-    layer with its parameters and with offload, each counted independently."""
+    layer with its parameters and with offload; each overlap is counted independently."""
     away = (c.offload == OFFLOAD.index("activations")) | (c.recompute == RECOMPUTE.index("offload"))
     return np.asarray(((c.context == 1) | c.by_heads) & ~away)
 
 
 class EvaluatedPlans:
-    """Stores the evaluated plans of a search, and decides whether others can still matter."""
+    """Stores the evaluated plans of a search, and decides which others can still enter its result."""
 
     def __init__(
         self, peak: Array, cell: NDArray[np.int64], keep: int, kind: NDArray[np.int64], all_: bool = True
@@ -84,7 +84,7 @@ class EvaluatedPlans:
         self._front = bytes_[first], times[first]
 
     def matters(self, which: NDArray[np.int64], bound: Array) -> NDArray[np.bool_]:
-        """Whether plans can still matter."""
+        """Whether plans can still enter the result, by the lower bounds of their times."""
         last = self._fastest[-1] if len(self._fastest) == self.keep else np.inf
         bound = bound * SLACK
         if not self.all:
@@ -98,7 +98,7 @@ class EvaluatedPlans:
 def rounds(
     plans: EvaluatedPlans, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
 ) -> Iterator[Any]:
-    """Evaluates plans by ascending bound in growing batches, skipping those that cannot matter."""
+    """Evaluates plans by ascending bound in growing batches, except those that cannot enter the result."""
     order = np.lexsort((which, bound))
     at, count = 0, first
     while at < len(order):

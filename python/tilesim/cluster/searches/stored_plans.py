@@ -24,7 +24,7 @@ Part = tuple[bool, Array]  # whether the schedules are simulated, and the plans
 
 
 def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str, Any]:
-    """The data on which times depend besides plans and version."""
+    """Returns the data that determine times, in addition to plans and version."""
     used = [framework] if framework else names()
     links = {
         key: value
@@ -65,7 +65,7 @@ def priced(
     parts: Sequence[Part],
     run: Callable[[list[Part]], Iterable[Array]],
 ) -> list[Array]:
-    """Seconds of the parts of a search, read from the store or evaluated and stored."""
+    """Returns the seconds of a search's parts, read from the store or evaluated and stored."""
     facts = repr(_facts(*asked))
     keys = [_key(facts, part) for part in parts]
     known = store.get(keys, _fits)

@@ -1,1 +1,1 @@
-"""Parts of training steps in closed form: layers, and communication around them."""
+"""Computes parts of training steps in closed form: layers, and communication outside of layers."""

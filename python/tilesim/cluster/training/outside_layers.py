@@ -1,4 +1,4 @@
-"""Communication outside layers: sends between stages, gradients and tables at the end of a step."""
+"""Times communication outside layers: sends between stages, gradients and tables at the end of a step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
-    """Seconds of sends between stages; each tensor rank sends one part, and stages may share a node."""
+    """Returns the seconds of sends between stages; each tensor rank sends one part, and stages may share a node."""
     along = group(c, "pipeline", fabric)
     near, far = sends(_wide(c) / c.tensor, along, fabric, k, c.virtual > 1)
     node = np.minimum(fabric.per_node, c.devices)
@@ -30,7 +30,7 @@ def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
 
 
 def _wide(c: Columns) -> Array:
-    """Bytes of a micro-batch's activations between two layers."""
+    """Returns the bytes of a micro-batch's activations between two layers."""
     return c.tokens * c.hidden * c.element_bytes
 
 
@@ -57,7 +57,7 @@ def pipeline_traffic(
 
 
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[AxisTraffic, ...]:
-    """Communication once per step after the last micro-batch: all-reduce of gradients without zero and with zero1,
+    """Returns the traffic after the last micro-batch: all-reduce of gradients without zero and with zero1,
     gather of updated parameters with zero2. Experts communicate within their replicas."""
     found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
     if np.any(c.shard == 2):
@@ -72,7 +72,7 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[AxisT
 def tables(
     c: Columns, fabric: Fabric, k: Mapping[str, float], prefetched: Array
 ) -> tuple[tuple[tuple[AxisTraffic, Array], ...], Array]:
-    """Communication of sharded embedding and head once per micro-batch: gradients (zero2, zero3) and parameters
+    """Returns the traffic of sharded embedding and head per micro-batch: gradients (zero2, zero3) and parameters
     (zero3). The adjacent micro-batch's forward pass overlaps with it, except for one micro-batch of a step."""
     slowing, found = np.zeros(len(c)), []
     if not np.any(c.shard >= 2):
@@ -92,7 +92,7 @@ def tables(
 
 
 def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
-    """The all-reduce of a tied embedding's gradient between the first and the last stage, as in Megatron-LM after the
+    """Returns the all-reduce of a tied embedding's gradient between first and last stage, as in Megatron-LM after the
     reduction over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and Narayanan et al. 2021,
     2104.04473). Sharded gradients are reduced shard by shard.
     """
@@ -110,7 +110,7 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
 
 
 def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> AxisTraffic:
-    """The all-reduce of gradients over replicas."""
+    """Returns the all-reduce of gradients over replicas."""
     data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
     some = (c.shard < 2) & (gradient > 0)

@@ -1,4 +1,4 @@
-"""One layer, forward and backward: compute, communication and its exposed part."""
+"""Times a layer's forward and backward pass: compute, communication and its exposed part."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AxisTraffic:
 @dataclass(frozen=True)
 class LayerSeconds:
     """Seconds of one layer and pass; `moved` has all communication. `interference`: slow-down of compute by overlapped
-    communication; `data_interference`: its part by parameters and gradients."""
+    communication; `data_interference`: the part due to parameters and gradients."""
 
     compute: Array
     recompute: Array
@@ -59,14 +59,14 @@ class LayerSeconds:
 
 
 def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
-    """Seconds of overlapped communication that are exposed, and the slow-down of compute."""
+    """Returns the exposed seconds of communication that overlaps compute, and the slow-down of compute."""
     if share == 1.0:
         return moved, np.zeros(np.shape(moved))
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
 
 
 def hidden_by_split_products(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
-    """Exposed part of a tensor group's reductions that overlap with split products, and the slow-down of products. Of n
+    """Returns the exposed part of a tensor group's reductions that overlap split products, and the slow-down. Of n
     parts (one per device), n - 1 overlap."""
     return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, k["interference"])
 
@@ -82,7 +82,7 @@ def _waits(busy: Array, launch: Array, blend: float) -> Array:
 def _sharded_traffic(
     c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: Array | float, level: int = 3
 ) -> tuple[AxisTraffic, ...]:
-    """Communication of one layer's parameters or gradients, sharded from a `level` of zero on."""
+    """Returns the traffic of a layer's parameters or gradients, which zero shards from `level` on."""
     found = []
     for part in sharded(c, fabric):
         bytes_ = part.layer * width
@@ -93,12 +93,12 @@ def _sharded_traffic(
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Seconds to gather the sharded parameters of a layer."""
+    """Returns the seconds to gather the sharded parameters of a layer."""
     return np.sum([one.seconds for one in _sharded_traffic(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
 def state(c: Columns, fabric: Fabric) -> AxisTraffic:
-    """The transfers of the optimizer's state from and to the host, once per step."""
+    """Returns the transfers of the optimizer state from and to the host, once per step."""
     bytes_ = to_host(c, False).state
     calls = np.where(bytes_ > 0, 2.0, 0.0)
     return AxisTraffic("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
@@ -107,7 +107,7 @@ def state(c: Columns, fabric: Fabric) -> AxisTraffic:
 def layer_passes(
     c: Columns, w: DeviceWork, fabric: Fabric, k: Mapping[str, float]
 ) -> tuple[LayerSeconds, LayerSeconds]:
-    """The forward and backward pass of a layer, with recompute and communication."""
+    """Returns the forward and backward pass of a layer, with recompute and communication."""
     tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
@@ -141,7 +141,7 @@ def layer_passes(
     away = to_host(c, k["dropout"] > 0).layer
     copied = AxisTraffic(
         "offload", "copy", away, one, seconds(away, fabric), None
-    )  # bytes go to the host in the forward pass, and return in the backward pass
+    )  # the forward pass sends bytes to the host, and the backward pass reads them back
 
     def moved(times: int, repeated: Array) -> tuple[AxisTraffic, ...]:
         return (

@@ -1,4 +1,4 @@
-"""Replicas: devices with equal parameters, or equal experts."""
+"""Finds replicas: devices with equal parameters, or with equal experts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Replicated(NamedTuple):
-    """Numbers of parameters that a group of devices replicates: of a layer, of all layers and tables, of tables."""
+    """Parameters that a group of devices replicates: per layer, in all layers and tables, in tables."""
 
     layer: Array
     all: Array
@@ -27,7 +27,7 @@ class Replicated(NamedTuple):
 
 
 def _alike(c: Columns, fabric: Fabric) -> AxisGroup:
-    """The group of devices with the same experts; these are innermost in the data axis."""
+    """Returns the group of devices with the same experts, which are innermost in the data axis."""
     size, stride = c.data * c.context / c.expert, c.tensor * c.expert
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
@@ -43,7 +43,7 @@ def _paired_group(c: Columns, axis_group: AxisGroup, fabric: Fabric) -> AxisGrou
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """The parameters of a device by the group that replicates them."""
+    """Returns the parameters of a device by the group that replicates them."""
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
@@ -54,7 +54,7 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 
 
 def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
-    """Groups over which parameters or gradients are sharded: all replicas, or those within a slice."""
+    """Returns the groups over which parameters or gradients are sharded: all replicas, or those within a slice."""
     parts = replicated(c, fabric)
     if not fabric.slices:
         return parts
@@ -65,7 +65,7 @@ def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
 
 
 def placed(c: Columns, fabric: Fabric) -> Columns:
-    """Plans with the number of devices that shard parameters, gradients and optimizer state: those of `sharded` for
+    """Sets the numbers of devices that shard parameters, gradients and optimizer state: those of `sharded` for
     zero2 and zero3; all replicas for zero1, whose gradients are reduced over all replicas."""
     if not fabric.slices:
         return c

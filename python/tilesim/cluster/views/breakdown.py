@@ -71,7 +71,7 @@ class Breakdown(Table):
 
 
 def called(row: Mapping[str, Any]) -> str:
-    """The displayed name of a part of a step."""
+    """Returns the displayed name of a part of a step."""
     return f"{row['part']} ({row['dimension']})" if row["dimension"] else str(row["part"])
 
 

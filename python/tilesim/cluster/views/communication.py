@@ -28,7 +28,7 @@ _WIRE = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_al
 
 
 def dimensions(fabric: Fabric) -> tuple[str, str]:
-    """Names of the dimensions inside a node and between nodes."""
+    """Returns the names of the dimensions inside a node and between nodes."""
     return ("slice", "slices") if fabric.slices else ("node", "nodes")
 
 
@@ -84,7 +84,7 @@ def _by_axis(moved: Iterable[AxisTraffic]) -> list[tuple[str, list[AxisTraffic]]
 
 
 def stage_seconds(c: Columns, times: StepTimes) -> dict[str, float]:
-    """Seconds of a micro-batch on the stages, by kind of stage."""
+    """Returns a micro-batch's seconds on the stages, by kind of stage."""
     rows = {"forward": float(times.stage_forward[0]), "backward": float(np.ravel(times.stage_backward)[0])}
     detail = times.detail
     if detail is None:

@@ -55,7 +55,7 @@ class StepComparison(SideBySide):
         """Seconds of each part of a step in each result, largest difference first.
 
         Returns:
-            Rows part, dimension, a, b, ... (seconds), difference (b minus a) and share (of the difference of the steps:
+            Rows with part, dimension, a, b, ... (seconds), difference (b minus a) and share (of the steps' difference:
             they add up to 1; NaN if only the steps are equal), with a letter suffix for three results or more. The
             columns add up to the steps' seconds.
         """
@@ -106,7 +106,7 @@ class StepComparison(SideBySide):
             index: of the result, from 0 on.
 
         Returns:
-            A line each.
+            One line per assumption.
         """
         result = self.results[index]
         return [*getattr(result, "notes", []), *(f"{name}: {source}" for name, source in result.provenance.items())]
@@ -165,13 +165,13 @@ class ComparableStep(Comparable, Tabled):
 
         Args:
             others: results of `ts.cluster.step`, or saved ones.
-            names: of the results, this one first; default: their differences.
+            names: names of the results, this one first; default: texts of their differences.
 
         Returns:
             The comparison.
 
         Raises:
-            UserError: for a result of another kind, or a wrong number of names.
+            UserError: for a result of another type, or a wrong number of names.
         """
         for number, one in enumerate(others, 1):
             if not isinstance(one, ComparableStep):

@@ -66,7 +66,7 @@ class PlanMap(Table):
 
 
 def _grid(rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[int], dict[tuple[int, int], dict[str, Any]]]:
-    """The sizes of legal tensor and pipeline axes, and the rows by both."""
+    """Returns the sizes of legal tensor axes and pipeline axes, and the rows by both."""
     at = {(row["tensor"], row["pipeline"]): row for row in rows}
     legal = [key for key, row in at.items() if row["kind"] != "shape"]
     return sorted({key[0] for key in legal}), sorted({key[1] for key in legal}), at
@@ -126,6 +126,6 @@ def cells(
 
 
 def _shape(w: Layered, devices: int, tensor: int, pipeline: int) -> str:
-    """The reasons why no plan has these sizes; "" if a plan may."""
+    """Returns the reasons why no plan can have these sizes; "" if a plan can."""
     plan = Plan(tensor=tensor, pipeline=pipeline, data=devices // tensor // pipeline)
     return "; ".join(dict.fromkeys(what for what, *_ in plan.reasons(w)))

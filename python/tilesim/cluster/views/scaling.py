@@ -43,7 +43,7 @@ class Scaling(Table):
         self.results, self.title, self.grows = results, title, grows
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form.
+        """Converts to the JSON form.
 
         Returns:
             schema, version, title, rows.
@@ -56,7 +56,7 @@ class Scaling(Table):
 
         Args:
             axes: matplotlib axes, which may have another curve; default: new ones.
-            label: of the curve; default: the title.
+            label: label of the curve; default: the title.
 
         Returns:
             The axes.
@@ -132,12 +132,12 @@ def scaling(
             graph's name.
         cluster: a `ts.Cluster`, or a name, whose number of devices is replaced.
         devices: numbers of devices, one row each; or a text such as "8,64,512".
-        plan: whose data axis grows with the devices; default: the best plan of a search for each number.
+        plan: plan whose data axis grows with the devices; default: the best plan of a search for each number.
         overlap: as in `step`; a search uses "library", then times its plan with this overlap.
         library: as in `step`.
         framework: as in `step`.
-        grow_batch: grow the global batch with the devices, from the first number on; not for programs.
-        axis: of a program's mesh that grows; default: the first.
+        grow_batch: whether the global batch grows with the devices from the first row on; not for programs.
+        axis: axis of a program's mesh that grows; default: the first.
         network_model: as in `step`; a search uses closed forms, then times its plan with this model.
 
     Returns:
@@ -187,7 +187,7 @@ def scaling(
 def _program_rows(
     program: SizedProgram, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]
 ) -> Scaling:
-    """Steps of a program that is partitioned for each number of devices."""
+    """Times a program that is partitioned for each number of devices."""
     if not isinstance(cluster, str):
         most = int(Cluster.load(cluster).devices)
         for count in counts:

@@ -1,4 +1,4 @@
-"""Attention and rotary embedding of ONNX, and of domain com.microsoft (ONNX Runtime, ContribOperators)."""
+"""Attention and rotary embedding of ONNX and of domain com.microsoft (ONNX Runtime, ContribOperators)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def attend(
     lengths: Tensor | None = None,
     **more: Any,
 ) -> Tensor:
-    """Builds one attention operation; heads that share a key head are adjacent."""
+    """Builds one attention operation; query heads that share a key head are adjacent."""
     scale = scale or 1.0 / math.sqrt(q.shape[-1])
     operands = [q, k, v, mask, lengths]
     while operands[-1] is None:
@@ -49,7 +49,7 @@ def attend(
 
 @handles("Attention")
 def attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value] | Any:
-    """Attention of opset 23 and later without the output of scores; other forms use the standard's function body."""
+    """Builds attention (opset 23 and later) without scores as output; else the standard's function body applies."""
     plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
     known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
@@ -67,7 +67,7 @@ def attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value] | Any:
     more: dict[str, Any] = {"masked_row": "zero"}
     lengths = scope.get(node, 6)
     if lengths is not None and node.integer("is_causal"):
-        more.update(causal=True)  # the queries are the last tokens of each row's keys
+        more.update(causal=True)  # the queries are the last tokens of each sequence
     elif node.integer("is_causal"):
         more.update(causal=True, causal_offset=int(scope.get(node, 4).shape[2]) if node.has(4) else 0)
     if mask is not None and mask.shape[-1] < k.shape[2]:
@@ -102,7 +102,7 @@ def rotated(scope: OnnxScope, x: Tensor, tables: Sequence[Tensor], interleaved: 
 
 @handles("RotaryEmbedding", domain=MICROSOFT)
 def rotary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Rotary embedding: x [B, S, H D] or [B, H, S, D]; positions [1] (the first one) or [B, S]; tables by position."""
+    """Builds a rotary embedding of x [B, S, H D] or [B, H, S, D]; positions are [1] (the first) or [B, S]."""
     x, positions, cos, sin = (scope.get(node, i) for i in range(4))
     width = node.integer("rotary_embedding_dim") or 2 * cos.shape[1]
     flat = x.ndim == 3
@@ -121,7 +121,7 @@ def rotary(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("MultiHeadAttention", domain=MICROSOFT)
 def multi_head(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Attention with separate projections, a bias, a mask of keys or scores, and a cache."""
+    """Builds attention with separate projections, bias, mask of keys or scores, and key-value cache."""
     q, k, v, bias, mask, scores = (scope.get(node, i) for i in range(6))
     heads = node.integer("num_heads")
     if k is None or q.ndim != 3 or k.ndim not in (3, 4):
@@ -141,7 +141,7 @@ def multi_head(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 def attend_masked(
     scope: OnnxScope, node: OnnxNode, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Tensor | None
 ) -> Tensor:
-    """Attention with a mask of keys and additional scores: [B, S, H D]."""
+    """Builds attention with a key mask and additive scores; returns [B, S, H D]."""
     extra = masked(scope, mask, q, k, node.number("mask_filter_value", -10000.0))
     if scores is not None:
         extra = scores if extra is None else scope.apply("add", scores, extra)
@@ -150,7 +150,7 @@ def attend_masked(
 
 
 def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: float) -> Tensor | None:
-    """A tensor to add to the scores: `low` where the mask is 0. The mask is [B, T], [B, S, T] or lengths [B]."""
+    """Converts a mask [B, T], [B, S, T] or lengths [B] to a term of the scores: `low` where the mask is 0."""
     if mask is None:
         return None
     batch, steps, keys = q.shape[0], q.shape[2], k.shape[2]
@@ -169,7 +169,7 @@ def masked(scope: OnnxScope, mask: Tensor | None, q: Tensor, k: Tensor, low: flo
 
 @handles("Attention", domain=MICROSOFT)
 def packed_attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Computes all three projections in one product, then attention."""
+    """Builds attention whose query, key and value projections are one matrix product."""
     x, w, bias, mask = (scope.get(node, i) for i in range(4))
     heads, past_state, scores = node.integer("num_heads"), scope.get(node, 4), scope.get(node, 5)
     sizes = node.integers("qkv_hidden_sizes") or [w.shape[1] // 3] * 3
@@ -189,7 +189,7 @@ def packed_attention(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("GroupQueryAttention", domain=MICROSOFT)
 def group_query(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Causal attention with grouped heads, a growing cache and optional rotary embedding; sequences have one length."""
+    """Builds causal attention with grouped heads, growing cache and optional rotary embedding; lengths are equal."""
     q, k, v = (scope.get(node, i) for i in range(3))
     heads, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if k is None:

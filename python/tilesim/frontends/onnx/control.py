@@ -16,13 +16,13 @@ from ..factors import counted
 from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 FEW = 4  # loops of at most this many trips are unrolled
-UNROLLED = 1024  # most trips of a loop that is unrolled because one body cannot run all trips
-MAX_BODIES = 1 << 14  # most functions of loops and branches
+UNROLLED = 1024  # most trips of a loop that is unrolled because its trips need different bodies
+MAX_BODIES = 1 << 14  # most functions built for loops and branches
 Type = tuple[Sequence[int], str]  # shape and dtype of a value
 
 
 def inlined(scope: OnnxScope, body: Any, arguments: Sequence[Value]) -> list[Value]:
-    """Builds a subgraph in place; it can read the names around it."""
+    """Builds a subgraph in place; it can read names of the enclosing graph."""
     inner = OnnxScope(scope.model, scope.builder, scope)
     scope.model.initializers(inner, body)
     for declared, value in zip(body.input, arguments, strict=True):
@@ -87,7 +87,7 @@ def run_functions(
 
 @handles("If")
 def branch(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Builds a branch; a known condition selects it while the graph is built."""
+    """Builds a branch; for a constant condition, builds only the selected body."""
     which = scope.get(node, 0)
     bodies = [node.get("then_branch"), node.get("else_branch")]
     known = scope.array(which)
@@ -102,7 +102,7 @@ def branch(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Loop")
 def loop(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A counted loop where the trip count is known and the state keeps its type; else unrolled, or a while loop."""
+    """Builds a counted loop if trip count and state types are constant; else unrolls it, or builds a while loop."""
     body = node.get("body")
     bound, go = scope.get(node, 0), scope.get(node, 1)
     state = [scope.value(name) for name in node.inputs[2:]]
@@ -178,7 +178,7 @@ def while_loop(
 def counted_loop(
     scope: OnnxScope, body: Any, trips: int, state: Sequence[Value], rows: Sequence[Tensor] = (), scans: bool = False
 ) -> list[Value] | None:
-    """Builds a loop whose body runs `trips` times; returns None if one body cannot run all trips."""
+    """Builds a loop whose body runs `trips` times; returns None if the trips need different bodies."""
     outer = captured(scope, body)
     if not all(isinstance(x, Tensor) for x in [*state, *(scope.value(name) for name in outer)]):
         return None
@@ -218,7 +218,7 @@ def counted_loop(
 
 
 def axis_moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
-    """Moves one axis of x to another place."""
+    """Moves axis `axis` of x to position `to`."""
     order = [i for i in range(x.ndim) if i != axis]
     return scope.transpose(x, [*order[:to], axis, *order[to:]])
 
@@ -262,7 +262,7 @@ def sequence(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def position(scope: OnnxScope, node: OnnxNode, index: int, count: int) -> int:
-    """The position in a sequence that an operand states."""
+    """Returns the sequence index in a constant operand, counted from the front."""
     at = int(scope.numbers(node, index, "a position in a sequence").reshape(-1)[0])
     if not -count <= at < max(count, 1):
         raise user_error(

@@ -19,7 +19,7 @@ VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 @handles(*FUNCTIONS)
 def elementwise_function(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Operators that correspond to one elementwise function."""
+    """Builds operators that correspond to one elementwise function."""
     return [scope.apply(FUNCTIONS[node.op], *scope.operands(node))]
 
 
@@ -41,7 +41,7 @@ def variadic(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Pow")
 def power(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """A power; the exponent may have another dtype, and the result has the base's."""
+    """Computes a power; the exponent may have another dtype, and the result has the dtype of the base."""
     x, y = scope.operands(node)
     wide = x.dtype if x.dtype in FLOATS or y.dtype not in FLOATS else y.dtype
     return [scope.convert(scope.apply("power", scope.convert(x, wide), scope.convert(y, wide)), x.dtype)]
@@ -49,7 +49,7 @@ def power(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Mod")
 def modulo(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The remainder: fmod 0 gives it the sign of the divisor, fmod 1 that of the dividend."""
+    """Computes the remainder with the sign of the divisor (fmod 0) or of the dividend (fmod 1)."""
     x, y = scope.operands(node)
     rest = scope.apply("remainder", x, y)
     if node.integer("fmod") or x.dtype[0] == "u":
@@ -68,7 +68,7 @@ def shift(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Clip")
 def clip(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Clips to bounds; if the bounds cross, the upper one counts."""
+    """Clips to bounds; if the lower bound exceeds the upper one, returns the upper bound."""
     x = scope.get(node, 0)
     low, high = (scope.get(node, i) for i in (1, 2))
     if node.opset < 11:
@@ -137,7 +137,7 @@ ACTIVATIONS = {
 
 
 def activation(scope: OnnxScope, name: str, x: Tensor, alpha: float | None = None, beta: float | None = None) -> Tensor:
-    """An activation by its lower-case name, for operators and recurrent layers."""
+    """Builds an activation by its lower-case name, for operators and recurrent layers."""
     if name in ("sigmoid", "tanh", "relu", "softplus"):
         return scope.apply(name, x)
     if name not in ACTIVATIONS:
@@ -159,14 +159,14 @@ def activation(scope: OnnxScope, name: str, x: Tensor, alpha: float | None = Non
 
 @handles("LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid", "Softsign")
 def activations(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Activation operators that recurrent layers also use."""
+    """Builds activation operators that recurrent layers also use."""
     alpha, beta = node.get("alpha"), node.get("beta")
     return [activation(scope, node.op.lower(), scope.get(node, 0), alpha, beta)]
 
 
 @handles("PRelu", "Selu", "Celu", "HardSwish", "Mish", "Swish", "Shrink")
 def compositions(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Operators that are short compositions of functions."""
+    """Builds operators that are short compositions of functions."""
     x = scope.get(node, 0)
     zero = scope.like(0, x)
     if node.op == "PRelu":

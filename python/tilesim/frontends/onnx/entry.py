@@ -22,7 +22,7 @@ OPSETS = (7, 28)
 
 
 def opened(source: Any) -> tuple[Any, str, str]:
-    """Opens a model: its ModelProto, the directory of its external data, and the name of its file."""
+    """Opens a model; returns its ModelProto, the directory of its external data, and its file name."""
     onnx = need("onnx", "onnx")
     directory, name, file = ".", "", ""
     if isinstance(source, (str, os.PathLike)):
@@ -78,15 +78,15 @@ def check_opsets(model: Any, name: str) -> None:
 
 @checked()
 def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, context: int | None) -> dict[str, int]:
-    """Extents of a model's symbolic dimensions, guessed from their names.
+    """Returns extents of a model's symbolic dimensions, guessed from their names.
 
     Args:
         source: as for `from_onnx`.
-        batch: for names with "batch", "N", and for the first axis of an input.
-        context: for names with "seq", "len", "token" or "context".
+        batch: extent of dimensions named "batch" or "N", and of the first axis of an input.
+        context: extent of dimensions whose name has "seq", "len", "token" or "context".
 
     Returns:
-        Sizes for `from_onnx`; other names are left out.
+        The argument `sizes` of `from_onnx`, without dimensions of other names.
     """
     model, _, _ = opened(source)
     sizes: dict[str, int] = {}
@@ -104,7 +104,7 @@ def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, con
 
 
 def symbolic_names(model: Any) -> set[str]:
-    """Names of the symbolic dimensions of a model's inputs."""
+    """Returns the names of the symbolic dimensions of a model's inputs."""
     return {
         dim.dim_param
         for declared in model.graph.input
@@ -129,16 +129,16 @@ def from_onnx(
 
     Args:
         source: path of a .onnx file, its bytes, or an `onnx.ModelProto`.
-        sizes: extents of symbolic dimensions by name, as {"batch": 1}.
-        fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
-        name: of the graph; the model's own, or the file's, by default.
+        sizes: extents of symbolic dimensions by name, such as {"batch": 1}.
+        fixed: arrays by input name; these inputs become constants. Inputs that determine shapes must be constants.
+        name: name of the graph; by default the name of the file or model.
         passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
-        batch: extent of the symbolic batch dimensions (by name, or the first axis of an input) that `sizes` leaves out.
+        batch: extent of symbolic batch dimensions (by name, or the first axis of an input) that `sizes` does not set.
         shardings: sharding over the mesh by input name, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
         mesh: sizes of the device mesh axes, as {"d": 4}.
 
     Returns:
-        A graph with the model's inputs and outputs; external data stay in their files.
+        A graph with the model's inputs and outputs; it reads external data from their files when needed.
 
     Raises:
         UserError: for a file that is not an ONNX model, a symbolic dimension without a size, a batch for a model of

@@ -10,7 +10,7 @@ from .scope import OnnxNode, OnnxScope, Value, axis_of, handles
 
 
 def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
-    """Builds an index vector for each element: its own position, with `indices` in the place of `axis`."""
+    """Builds an index vector per element: the element's position, in which `indices` replaces component `axis`."""
     shape = [*indices.shape, 1]
     parts = [
         scope.reshape(indices, shape) if dim == axis else scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim)
@@ -41,7 +41,7 @@ def gather_elements(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def wrapped_vectors(scope: OnnxScope, indices: Tensor, extents: Sequence[int]) -> Tensor:
-    """Index vectors along the last axis, whose negative components count from the end."""
+    """Converts index vectors along the last axis: adds the extent to negative components."""
     sizes = scope.tensor(list(extents), indices.dtype)
     negative = scope.apply("less", indices, scope.like(0, indices))
     return scope.apply("select", negative, scope.apply("add", indices, sizes), indices)
@@ -49,7 +49,7 @@ def wrapped_vectors(scope: OnnxScope, indices: Tensor, extents: Sequence[int]) -
 
 @handles("GatherND")
 def gather_nd(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Reads the slices that index vectors name, for each batch position."""
+    """Reads slices at index vectors, separately for each batch position."""
     x, indices = scope.operands(node)
     batch, depth = node.integer("batch_dims"), indices.shape[-1]
     indices = wrapped_vectors(scope, indices, x.shape[batch : batch + depth])

@@ -46,7 +46,7 @@ def skip_layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("SimplifiedLayerNormalization", "LayerNormalization", domain=MICROSOFT)
 def layer_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The layer normalization of the standard."""
+    """Builds the standard's layer normalization."""
     return HANDLERS["", node.op](scope, node)
 
 
@@ -109,7 +109,7 @@ def fused_conv(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Multiplies x by the transpose of a weight of 4 or 8 bits in blocks: [n, blocks, bytes], low half first."""
+    """Multiplies x by a transposed weight of 4 or 8 bits, stored as [n, blocks, bytes] with the low half first."""
     x, packed, scales, zeros = (scope.get(node, i) for i in range(4))
     n, k, bits, block = (node.integer(name) for name in ("N", "K", "bits", "block_size"))
     if bits not in (4, 8) or node.has(4):
@@ -132,7 +132,7 @@ def matmul_n_bits(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> Tensor:
-    """Unpacks codes of 4 or 8 bits, one per element; known bytes become a u4 weight with two codes per byte."""
+    """Unpacks 4- or 8-bit codes, one per element; constant bytes become a u4 weight with two codes per byte."""
     if bits == 8:
         return scope.reshape(packed, shape)
     if (read := scope.stored.get(packed.value)) is not None:

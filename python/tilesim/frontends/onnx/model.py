@@ -15,7 +15,7 @@ from ...graph.building import SMALL
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..stablehlo.scope import placed
-from . import (  # noqa: F401 (they register handlers)
+from . import (  # noqa: F401 (their import registers handlers)
     attention,
     control,
     elementwise,
@@ -32,7 +32,7 @@ from . import (  # noqa: F401 (they register handlers)
 from .scope import HANDLERS, Handler, OnnxNode, OnnxScope, Value, dtype_of
 from .tensors import StoredTensors
 
-MAX_NODES = 1 << 20  # most nodes after functions and loops are built in place
+MAX_NODES = 1 << 20  # most nodes after expansion of functions and loops
 NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}
 
 
@@ -82,7 +82,7 @@ class ModelReader(StoredTensors):
     # --- nodes ---
 
     def attributes(self, proto: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes of a node; `given` are the attributes of the function that contains it."""
+        """Returns a node's attributes; `given` are the attributes of the function that contains the node."""
         found: dict[str, Any] = {}
         for attribute in proto.attribute:
             if attribute.ref_attr_name:
@@ -98,7 +98,7 @@ class ModelReader(StoredTensors):
         return found
 
     def counted(self, more: int) -> None:
-        """Counts nodes, and the parts into which a node splits a tensor."""
+        """Adds `more` nodes, or parts of a split tensor, to the count; raises an error above MAX_NODES."""
         self.steps += more
         if self.steps > MAX_NODES:
             raise Unsupported(f"more than {MAX_NODES} nodes after loops, functions and splits are built in place")
@@ -152,7 +152,7 @@ class ModelReader(StoredTensors):
                     scope.origins[name] = origins
 
     def step(self, scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-        """Results of one node: from its handler, from a function of the model, or from the standard's function body."""
+        """Builds one node by its handler, by a function of the model, or by the standard's function body."""
         handler = HANDLERS.get((node.domain, node.op))
         function = self.functions.get((node.domain, node.op))
         if function is None and handler is None:
@@ -171,7 +171,7 @@ class ModelReader(StoredTensors):
         present = [value for value in values if value is not None]
         if not present or not all(isinstance(value, Tensor) and scope.array(value) is not None for value in present):
             return None
-        if "Random" in node.op or node.op == "DequantizeLinear":  # quantized weights stay narrow
+        if "Random" in node.op or node.op == "DequantizeLinear":  # folding would widen quantized weights
             return None
         inner = OnnxScope(self, GraphBuilder("constants"))
         for name, value in zip(node.inputs, values, strict=True):
@@ -187,7 +187,7 @@ class ModelReader(StoredTensors):
         return [scope.constant(array) for array in known]
 
     def definition(self, scope: OnnxScope, node: OnnxNode) -> Any:
-        """The function by which the standard defines an operator, or None."""
+        """Returns the function body by which the standard defines an operator, or None."""
         try:
             schema = self.onnx.defs.get_schema(node.op, node.opset, node.domain)
         except Exception:
@@ -238,13 +238,13 @@ class ModelReader(StoredTensors):
         return [inner.names.get(name) for name in function.output]
 
     def brought_in(self, scope: OnnxScope, name: str, tensor: Tensor) -> Tensor:
-        """Raises an error: a function can only use the tensors that are passed to it."""
+        """Raises an error, because a function can use only tensors that are passed to it."""
         raise Unsupported(f"'{name}' belongs to another function")
 
     # --- the graph ---
 
     def finish(self, scope: OnnxScope, outputs: Sequence[Any], inputs: set[int], names: Sequence[str] = ()) -> None:
-        """Makes tensors the outputs of the graph; copies those that are already inputs, constants or outputs."""
+        """Declares tensors as graph outputs; copies tensors that are already inputs, constants or outputs."""
         taken = set(inputs)
         for i, tensor in enumerate(outputs):
             if not isinstance(tensor, Tensor):

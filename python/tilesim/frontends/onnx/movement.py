@@ -14,7 +14,7 @@ from ...graph.building import SMALL, bounded
 from .elementwise import full
 from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 
-LIMIT = 1 << 32  # most elements of a tensor that a constant may request
+LIMIT = 1 << 32  # most elements of a tensor whose shape a constant gives
 
 
 @handles("Constant")
@@ -50,7 +50,7 @@ def checked(shape: list[int], node: OnnxNode) -> list[int]:
 
 @handles("Shape", "Size")
 def shape(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """The shape as a constant, because shapes are static."""
+    """Returns the shape as a constant, because shapes are static."""
     x = scope.get(node, 0)
     if node.op == "Size":
         return [scope.scalar(int(np.prod(x.shape)), "i64")]
@@ -122,7 +122,7 @@ def split(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Slice")
 def slice_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Slices as numpy does; a negative step reverses the axis first."""
+    """Slices like numpy; a negative step reverses the axis first."""
     x = scope.get(node, 0)
     if node.opset < 10:
         starts, ends, axes = node.integers("starts"), node.integers("ends"), node.integers("axes")
@@ -194,7 +194,7 @@ def pad(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Range")
 def range_(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Numbers from start to limit in equal steps."""
+    """Returns numbers from start to below limit in equal steps."""
     start, limit, step = (scope.numbers(node, i, "a range").reshape(()) for i in range(3))
     if step == 0:
         raise user_error("the step of a range is 0", place=node.place)
@@ -262,7 +262,7 @@ def depth_space(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("NonZero", "Unique", "Compress")
 def data_sized(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Operators whose result size depends on data; they need constant operands."""
+    """Evaluates operators whose result size depends on data; their operands must be constant."""
     if node.op == "NonZero":
         return [scope.tensor(np.array(np.nonzero(scope.numbers(node, 0, "the number of results"))), "i64")]
     if node.op == "Compress":
@@ -293,7 +293,7 @@ def unique(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("Col2Im")
 def col2im(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Adds blocks to the positions that they came from: one padded sum per tap."""
+    """Adds blocks at their positions in the image, by one padded sum per kernel tap."""
     x = scope.get(node, 0)
     image, block = scope.integers(node, 1, "the image's shape"), scope.integers(node, 2, "the block's shape")
     rank = len(image)

@@ -90,7 +90,7 @@ def normalized(
 
 @handles("LpNormalization")
 def lp_norm(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Divides by the norm along an axis; rows of zeros stay zero."""
+    """Divides by the norm along an axis; the result of zeros is zero."""
     x = scope.get(node, 0)
     axis = axis_of(node.integer("axis", -1), x.ndim, node.place)
     if node.integer("p", 2) == 1:
@@ -291,7 +291,7 @@ def grid_sample(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def tap_weight(scope: OnnxScope, mode: str, distance: Tensor) -> Tensor:
-    """Computes `taps` by operations of the graph."""
+    """Builds `taps` as graph operations."""
     d = scope.apply("abs", distance)
     if mode == "linear":
         return scope.apply("maximum", scope.like(0, d), scope.apply("subtract", scope.like(1, d), d))

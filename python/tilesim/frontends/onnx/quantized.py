@@ -82,7 +82,7 @@ def dequantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 @handles("DynamicQuantizeLinear")
 def dynamic_quantize(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Quantizes to u8 by the range of the data, which is extended to include zero."""
+    """Quantizes to u8 by the range of the data, extended to include zero."""
     x = scope.get(node, 0)
     dims = list(range(x.ndim))
     zero = scope.like(0, x)

@@ -119,7 +119,7 @@ def gru_cell(scope: OnnxScope, node: OnnxNode, act: list[Activation], biased: bo
         f, g = inside(scope, b, act)
         (h,), hidden = states, states[0].shape[1]
         outer = parts(row, 3)
-        # if the hidden gate reads the state after the reset, it needs a separate product
+        # a hidden gate that reads the state after the reset needs a separate matrix product
         cut = 3 * hidden if late else 2 * hidden
         inner = parts(projected(b, h, *(one[:cut] for one in fixed)), cut // hidden)
         update, reset = f(outer[0] + inner[0]), f(outer[1] + inner[1])

@@ -1,4 +1,4 @@
-"""The scope in which nodes of an ONNX model become graph operations."""
+"""Scope of values in which nodes of an ONNX model become graph operations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {}
 
 
 def dtype_of(number: int, place: str) -> str:
-    """The dtype that a number of TensorProto.DataType stands for."""
+    """Returns the dtype of a number in TensorProto.DataType."""
     if number not in DTYPES:
         raise Unsupported(f"{place}: element type {OTHER_TYPES.get(number, number)}")
     return DTYPES[number]
@@ -63,7 +63,7 @@ class OnnxNode:
 
     @property
     def path(self) -> str:
-        """The name as the path of a module: "/blocks.0/fc1/MatMul" is blocks.0.fc1; empty for a node without a name."""
+        """Converts the node's name to a module path: "/blocks.0/fc1/MatMul" to blocks.0.fc1; "" without a name."""
         parts = [part for part in str(self.proto.name).split("/") if part]
         return ".".join(parts[:-1] if len(parts) > 1 and parts[-1].partition("_")[0] == self.op else parts)
 
@@ -118,7 +118,7 @@ class OnnxScope(Building):
         return found
 
     def origin(self, name: str) -> frozenset[str]:
-        """The model's inputs on which a value depends."""
+        """Returns the names of the model's inputs on which a value depends."""
         if name in self.origins or self.outer is None:
             return self.origins.get(name, frozenset())
         return self.outer.origin(name)
@@ -173,7 +173,7 @@ class OnnxScope(Building):
         return gathered(self.op, x, indices, [axis], rank, front=axis)
 
     def wrapped(self, indices: Tensor, extent: int) -> Tensor:
-        """Converts negative indices, which count from the end."""
+        """Adds `extent` to negative indices, which count from the end."""
         known = self.array(indices)
         if known is not None:
             return indices if (known >= 0).all() else self.constant(np.where(known < 0, known + extent, known))
@@ -188,7 +188,7 @@ class OnnxScope(Building):
 
 
 def axis_of(axis: int, rank: int, place: str) -> int:
-    """Counts an axis from the front."""
+    """Converts an axis index, negative ones count from the end, to an index from the front."""
     if not -rank <= axis < max(rank, 1):
         raise user_error("the axis does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
     return axis + rank if axis < 0 else axis

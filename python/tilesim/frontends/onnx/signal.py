@@ -26,7 +26,7 @@ def together(scope: OnnxScope, re: Tensor, im: Tensor) -> Tensor:
 
 @handles("DFT")
 def dft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
-    """Transforms one axis, cut or padded to a given length; real signals may give half of the spectrum."""
+    """Transforms one axis, cut or padded to a given length; real signals may return half of the spectrum."""
     x = scope.get(node, 0)
     axis = (
         int(scope.numbers(node, 2, "the axis")) if node.has(2) else node.integer("axis", 1 if node.opset < 20 else -2)
@@ -50,7 +50,7 @@ def dft(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def fitted(scope: OnnxScope, x: Tensor, axis: int, length: int) -> Tensor:
-    """Cuts an axis off, or pads it with zeros, to a length."""
+    """Cuts an axis, or pads it with zeros, to a length."""
     if x.shape[axis] >= length:
         return scope.along(x, axis, 0, length)
     high = [length - x.shape[axis] if other == axis else 0 for other in range(x.ndim)]

@@ -77,7 +77,7 @@ class StoredTensors:
             raise user_error("external data lie outside of the model's directory", place=place, value=f"'{location}'")
         try:
             numbers = [entries.get("offset", "0"), entries.get("length", str(wanted))]
-            if not all(is_size(number) for number in numbers):  # `int` accepts digits of other scripts, blanks and "_"
+            if not all(is_size(number) for number in numbers):  # `int` also accepts other digits, blanks, "_"
                 raise ValueError(f"{shown(numbers)} are not byte counts")
             offset, length = map(int, numbers)
             size = os.path.getsize(path)
@@ -125,6 +125,6 @@ class StoredTensors:
 
 
 def count_of(proto: Any) -> int:
-    """Number of elements in the typed fields of a TensorProto."""
+    """Returns the number of elements in the typed fields of a TensorProto."""
     fields = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
     return sum(len(getattr(proto, field)) for field in fields)

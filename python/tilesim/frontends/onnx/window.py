@@ -44,7 +44,7 @@ class Window:
         if min([*self.strides, *self.dilations, *self.kernel], default=1) < 1:
             raise user_error("strides, dilations and kernels must be positive", place=node.place)
         self.low, self.high = pads[:rank], pads[rank:]
-        self.extra = [0] * rank  # padding beyond the end, into which ceil_mode makes the last window reach
+        self.extra = [0] * rank  # padding at the end for the last window of ceil_mode
         auto = node.text("auto_pad", "NOTSET")
         reach = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
         for i, extent in enumerate(extents):
@@ -208,7 +208,7 @@ def average_pool(scope: OnnxScope, node: OnnxNode) -> Sequence[Value]:
 
 
 def tap_counts(node: OnnxNode, window: Window, x: Tensor, y: Tensor) -> Any:
-    """Counts the elements of each window; padding counts if the node says so."""
+    """Counts the elements of each window, including padding if the node's attribute says so."""
     counts: Any = np.ones([1] * (x.ndim - 2))
     padding = node.integer("count_include_pad") != 0
     bounded(math.prod(y.shape[2:]) + max(y.shape[2:], default=0) * max(window.kernel, default=0), "a table of taps")

@@ -31,7 +31,7 @@ DTYPES = {
 MAX_BYTES = 1 << 30  # largest size of the text
 MAX_ELEMENTS = 1 << 40  # most elements of one tensor
 NAME = re.compile(r"(?!__)[A-Za-z0-9_]+")  # allowed name of a library, an operation or an overload
-#: Text arguments that are safe. Overloads with other texts raise an error: aten.from_file would open a file.
+#: Text arguments that are safe; overloads with others, such as aten.from_file, which opens a file, raise an error.
 TEXTS = {
     *("rounding_mode", "approximate", "mode", "pad_mode", "reduce", "interpolation", "indexing", "norm", "side"),
     *("padding", "padding_side", "equation", "ord", "p", "UPLO", "driver"),
@@ -41,13 +41,13 @@ TEXTS = {
 
 @checked()
 def is_pytorch_ir(text: str) -> bool:
-    """Whether a JSON text starts like this format.
+    """Whether a JSON text starts like pytorch-ir.
 
     Args:
         text: the beginning of a file.
 
     Returns:
-        True where its fields are named.
+        True if the text has a field of the format.
     """
     return '"op_type"' in text or ('"model_name"' in text and '"tilesim.' not in text)
 
@@ -65,7 +65,7 @@ def field(entry: Any, name: str, kind: type, place: str) -> Any:
 
 @contextmanager
 def _unlogged(name: str) -> Iterator[None]:
-    """Silences a logger that would repeat raised errors."""
+    """Silences a logger that would print errors which are also raised."""
     log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -166,7 +166,7 @@ class Reader:
         self.values[name] = self.graph.get_attr(own)
 
     def operand(self, entry: Any, place: str) -> Any:
-        """The value that an input of a node names."""
+        """Returns the value that a node's input names."""
         name = field(entry, "name", str, place)
         if name not in self.values:
             raise user_error(
@@ -178,7 +178,7 @@ class Reader:
         return self.values[name]
 
     def nodes(self) -> None:
-        """Adds the calls of overloads."""
+        """Adds a call of an overload for each node."""
         for i, entry in enumerate(self.data["nodes"]):
             place = f"nodes[{i}]"
             kind = field(entry, "op_type", str, place)
@@ -221,7 +221,7 @@ class Reader:
             found = getattr(getattr(getattr(self.torch.ops, parts[0]), parts[1]), parts[2])
         except (AttributeError, RuntimeError):
             raise Unsupported(f"{place}: torch has no overload '{kind}'") from None
-        if not isinstance(found, self.torch._ops.OpOverload):  # the text names another attribute of torch's objects
+        if not isinstance(found, self.torch._ops.OpOverload):  # the text names another torch attribute
             raise Unsupported(f"{place}: torch has no overload '{kind[:200]}'")
         if any(str(a.type) in ("str", "Optional[str]") and a.name not in TEXTS for a in found._schema.arguments):
             raise Unsupported(f"{place}: '{kind}' takes a text that may name a file")
@@ -232,7 +232,7 @@ class Reader:
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Resolves an overload and its arguments: tensors in the order of the schema, the others by name."""
         if kind.replace("::", ".") in ("aten.view.default", "aten._unsafe_view.default") and "size" in attributes:
-            # strides determine which views are legal, but the format has no strides
+            # the format lacks the strides that decide whether a view is legal
             kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
         rest = iter(inputs)
@@ -271,7 +271,7 @@ class Reader:
         return found
 
     def plain_value(self, value: Any, kind: str, place: str) -> Any:
-        """Converts a number, a text, a list of them, a dtype, layout or device."""
+        """Converts an argument: a number, text, list, dtype, layout or device."""
         if isinstance(value, str) and (value.startswith("torch.") or value in DTYPES):
             name = value.removeprefix("torch.")
             found = getattr(self.torch, name, None)
@@ -321,10 +321,10 @@ def from_pytorch_ir(
 
     Args:
         source: path of a JSON file, its text, or the parsed object.
-        weights: a weight file (see `Graph.load_weights`), or arrays by name; none: weights are random.
+        weights: a weight file (see `Graph.load_weights`), or arrays by name; by default weights are random.
 
     Returns:
-        A graph whose inputs and outputs are the program's in order.
+        A graph with the program's inputs and outputs in the same order.
 
     Raises:
         UserError: for a file of another format; names the package to install where torch is missing.

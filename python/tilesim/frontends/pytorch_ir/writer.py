@@ -137,12 +137,12 @@ def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str]
     """Writes a PyTorch module as pytorch-ir.
 
     Args:
-        module: an nn.Module, or what torch.export.export returns.
+        module: an nn.Module, or a program that torch.export.export returned.
         args: example inputs.
-        path: of a JSON file to write too.
+        path: JSON file to write in addition.
 
     Returns:
-        The object with inputs, outputs, weights by name and nodes. Elements of weights belong in a weight file.
+        A dict with inputs, outputs, weights by name and nodes; it has no weight elements.
 
     Raises:
         UserError: names the package to install where torch is missing.

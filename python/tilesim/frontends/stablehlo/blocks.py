@@ -1,4 +1,4 @@
-"""Complex linear systems as real ones of blocks [[re, -im], [im, re]]; triangular matrices stay triangular."""
+"""Converts complex linear systems to real ones with blocks [[re, -im], [im, re]] that keep triangular form."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def from_blocks(scope: Scope, x: Tensor) -> Complex:
 
 
 def complex_solve(scope: Scope, a: Complex, b: Complex, settings: dict[str, Any]) -> Complex:
-    """Solves x a = b or a x = b with one triangle of a; divides its rows by the diagonal first, for unit blocks."""
+    """Solves x a = b or a x = b with one triangle of a, after dividing rows by the diagonal to get unit blocks."""
     if not settings["left_side"]:  # x a = b is solved as a' x' = b'
         aside = {**settings, "left_side": True, "transpose_a": not settings["transpose_a"]}
         return turned(scope, complex_solve(scope, a, turned(scope, b), aside))

@@ -33,13 +33,13 @@ def terminator(block: Any) -> Any:
 
 
 def producer(value: Any) -> Any:
-    """The operation that computes a value; None for an argument of the block."""
+    """Returns the operation that computes a value; None for a block argument."""
     owner = value.owner
     return owner if hasattr(owner, "opview") or hasattr(owner, "results") else None
 
 
 def unmarked(value: Any) -> Any:
-    """The value below annotations and copies."""
+    """Returns the value before annotations and copies."""
     op = producer(value)
     while op is not None and (
         named(op) in ("sdy.sharding_constraint", "sdy.reshard", "mhlo.copy")
@@ -51,7 +51,7 @@ def unmarked(value: Any) -> Any:
 
 
 def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> str | None:
-    """The combiner of result `index` of a body of 2 * count arguments, or None."""
+    """Returns the combiner of result `index` of a body with 2 * count arguments; None for an unknown combiner."""
     value = unmarked(terminator(block).operands[index])
     first, second = block.arguments[index], block.arguments[count + index]
     if replace and value == second:
@@ -110,7 +110,7 @@ def evaluated(module: Any, block: Any, columns: Sequence[NDArray[Any]]) -> list[
 
 
 def special(dtype: str, nan: bool) -> list[Any]:
-    """Values whose results distinguish one order from another."""
+    """Returns values on which different sort orders give different results."""
     if dtype == "bool":
         return [False, True]
     if dtype in FLOATS:
@@ -120,7 +120,7 @@ def special(dtype: str, nan: bool) -> list[Any]:
 
 
 def arg_combiner(module: Any, block: Any) -> str | None:
-    """ "argmax" or "argmin" where a body of two pairs (value, index) computes it: first index, NaN above numbers."""
+    """Returns "argmax" or "argmin" if a body of two (value, index) pairs computes it (first index, NaN wins)."""
     if len(block.arguments) != 4 or not choosing(block):
         return None
     dtypes = [Shaped(argument.type, "a body").dtype for argument in block.arguments]
@@ -147,8 +147,8 @@ def arg_combiner(module: Any, block: Any) -> str | None:
 
 
 def sort_order(module: Any, block: Any) -> tuple[int, bool, bool] | None:
-    """(leading keys, descending, total order) of a comparator that orders keys, else None. The total order also orders
-    NaN and zeros by sign."""
+    """Returns (number of leading keys, descending, total order) of a sort comparator, else None. A total order ranks
+    NaN and zeros by sign too."""
     if not choosing(block, (0.0, np.nan)):
         return None
     count = len(block.arguments) // 2

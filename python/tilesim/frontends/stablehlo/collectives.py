@@ -16,12 +16,12 @@ from .manual import groups_along
 from .scope import Scope, Value, each, handles
 from .types import flag, integer, integers
 
-#: operations whose groups, with a channel, consist of partitions; other groups consist of replicas, or of both
+#: operations whose groups list partitions if they have a channel; other groups list replicas, or both
 PARTITIONED = ("all_to_all", "collective_permute", "collective_broadcast")
 
 
 def channel_of(op: Any) -> int:
-    """Number of the channel, or 0 if the operation has none."""
+    """Returns the channel number; 0 without a channel."""
     if "channel_handle" not in op.attributes:
         return 0
     from jaxlib.mlir.dialects import stablehlo
@@ -45,7 +45,7 @@ def mesh_rows(scope: Scope, attribute: str) -> list[list[int]]:
 
 
 def inline_mesh(attribute: str) -> str:
-    """The mesh that the attribute itself defines."""
+    """Returns the mesh that the attribute defines inline, as text; "" without one."""
     axes = re.findall(r'mesh_axis<name = "([^"]+)", size = (\d+)>', attribute)
     ids = re.search(r"device_ids = dense<([^>]*)>", attribute)
     text = ", ".join(f"{name}={size}" for name, size in axes)
@@ -55,7 +55,7 @@ def inline_mesh(attribute: str) -> str:
 
 
 def stated_rows(op: Any) -> list[list[int]]:
-    """Groups as the operation states them; -1 fills up shorter ones."""
+    """Returns the groups in the operation's attribute, without the -1 that pads shorter groups."""
     if "replica_groups" not in op.attributes:
         return []
     matrix = np.array(op.attributes["replica_groups"])
@@ -65,7 +65,7 @@ def stated_rows(op: Any) -> list[list[int]]:
 
 
 def flattened(scope: Scope, op: Any, name: str, rows: list[list[int]]) -> list[list[int]]:
-    """Groups of device numbers, replica * partitions + partition, from StableHLO's four group modes."""
+    """Converts groups of StableHLO's four modes to device numbers (replica * partitions + partition)."""
     found = scope.module.devices
     replicas, partitions = found.replicas, found.partitions
     channel = channel_of(op)
@@ -109,7 +109,7 @@ def open_count(scope: Scope, op: Any, name: str, members: Sequence[int]) -> None
 
 
 def groups_of(scope: Scope, op: Any) -> dict[str, Any]:
-    """Attributes for groups of devices and for the channel."""
+    """Returns the graph attributes for device groups and channel."""
     name = op.name.split(".")[1]
     attribute = str(op.attributes["replica_groups"]) if "replica_groups" in op.attributes else ""
     scope.module.meets()
@@ -135,7 +135,7 @@ def groups_of(scope: Scope, op: Any) -> dict[str, Any]:
 
 
 def combiner(op: Any) -> str:
-    """The combiner that the body computes."""
+    """Returns the combiner that the body computes; another body is unsupported."""
     found = combiner_of(op.regions[0].blocks[0], 0, 1)
     if found is None:
         raise Unsupported("an all-reduce with a body other than a sum, product, maximum or minimum")
@@ -143,7 +143,7 @@ def combiner(op: Any) -> str:
 
 
 def by_parts(scope: Scope, op: Any, kind: str, **attributes: Any) -> list[Value]:
-    """Applies a kind to each operand, and to both parts of complex ones."""
+    """Builds an operation of kind `kind` per operand; complex operands get two, for real and imaginary part."""
     values = [scope.value(operand) for operand in op.operands]
     if op.regions:
         values = promoted(scope, op.regions[0].blocks[0], values)
@@ -197,7 +197,7 @@ def collective_broadcast(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.partition_id", "stablehlo.replica_id")
 def device_index(scope: Scope, op: Any) -> Sequence[Value]:
-    """Number of the partition or replica; devices are numbered replica * partitions + partition."""
+    """Computes the partition or replica number from the device number, replica * partitions + partition."""
     axis = "partition" if op.name.endswith("partition_id") else "replica"
     scope.module.meets()
     found = scope.module.devices
@@ -214,7 +214,7 @@ def device_index(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.async_start", "mhlo.async_start")
 def async_start(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds the operation that it starts, because data dependences order a graph."""
+    """Builds the started operation at once, because data dependences order a graph."""
     values = [scope.value(operand) for operand in op.operands]
     if op.regions and len(op.regions[0].blocks) > 0:
         return [scope.inline(op.regions[0].blocks[0], values)]
@@ -223,12 +223,12 @@ def async_start(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("mhlo.async_update")
 def async_update(scope: Scope, op: Any) -> Sequence[Value]:
-    """The value of the matching start."""
+    """Returns the value of the matching async_start."""
     return [scope.value(op.operands[0])]
 
 
 @handles("stablehlo.async_done", "mhlo.async_done")
 def async_done(scope: Scope, op: Any) -> Sequence[Value]:
-    """The results of the matching start."""
+    """Returns the results of the matching async_start."""
     found: list[Value] = scope.value(op.operands[0])
     return found

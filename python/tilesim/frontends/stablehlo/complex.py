@@ -1,4 +1,4 @@
-"""Complex functions as real functions of both parts."""
+"""Builds complex functions from real functions of real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...graph.tensor import Tensor
 from .movement import as_complex
 from .scope import Complex, Scope, Value, each
 
-#: above this number exp(2x) exceeds a quarter of the largest number (W. Kahan, Branch cuts for complex elementary
+#: above this x, exp(2x) exceeds a quarter of the largest number (W. Kahan, Branch cuts for complex elementary
 #: functions, 1987)
 STEEP = {"f32": 22.0, "f64": 177.0}
 
@@ -32,7 +32,7 @@ def product(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def quotient(scope: Scope, x: Complex, y: Complex) -> Complex:
-    """Computes x / y; y is first divided by its larger part to keep squares in range. Division by zero is by parts."""
+    """Computes x / y; scales y by its larger part to keep squares in range. Division by zero acts on both parts."""
     size = scope.apply("maximum", scope.apply("abs", y.re), scope.apply("abs", y.im))
     none = scope.apply("equal", size, scope.scalar(0, size.dtype))
     a = scope.apply("select", none, scope.scalar(1, size.dtype), y.re / size)
@@ -42,7 +42,7 @@ def quotient(scope: Scope, x: Complex, y: Complex) -> Complex:
 
 
 def magnitude(scope: Scope, x: Complex) -> Tensor:
-    """The root of the sum of squares, scaled by the larger part to avoid overflow."""
+    """Computes |x|, scaled by the larger part to avoid overflow of squares."""
     parts = [scope.apply("abs", part) for part in (x.re, x.im)]
     large, small = (scope.apply(name, *parts) for name in ("maximum", "minimum"))
     ratio = small / large
@@ -55,7 +55,7 @@ def magnitude(scope: Scope, x: Complex) -> Tensor:
 def exponential(scope: Scope, x: Complex) -> Complex:
     """Computes exp(re) (cos(im) + i sin(im))."""
     size = scope.apply("exp", x.re)
-    real = scope.apply("equal", x.im, scope.scalar(0, x.im.dtype))  # keeps real numbers real, also infinite ones
+    real = scope.apply("equal", x.im, scope.scalar(0, x.im.dtype))  # keeps real numbers real, including infinities
     return Complex(size * scope.apply("cos", x.im), scope.apply("select", real, x.im, size * scope.apply("sin", x.im)))
 
 
@@ -104,7 +104,7 @@ def logarithm_of_more(scope: Scope, x: Complex) -> Complex:
 
 
 def root(scope: Scope, x: Complex) -> Complex:
-    """The square root with re >= 0: w = sqrt((|re| + |x|) / 2) and im / 2 w, swapped where re < 0."""
+    """Computes the square root with re >= 0: w = sqrt((|re| + |x|) / 2) and im / 2 w, swapped where re < 0."""
     zero = scope.scalar(0, x.re.dtype)
     w = scope.apply("sqrt", scope.apply("abs", x.re) * 0.5 + magnitude(scope, x) * 0.5)
     none = scope.apply("equal", w, zero)
@@ -170,7 +170,7 @@ def compared(
 
 
 def larger(scope: Scope, name: str, a: Complex, b: Complex) -> Complex:
-    """The maximum or minimum in the order of `compared`."""
+    """Computes the maximum or minimum in the order of `compared`."""
 
     def compare(direction: str, x: Tensor, y: Tensor) -> Tensor:
         return scope.apply({"EQ": "equal", "GT": "greater", "LT": "less"}[direction], x, y)

@@ -44,7 +44,7 @@ def composite(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def captured_by(blocks: Sequence[Any]) -> list[Any]:
-    """Values from outside that blocks use, each once, in order of first use."""
+    """Returns the outside values that blocks use, without duplicates, in order of first use."""
     found: list[Any] = []
 
     def visit(block: Any, inside: set[Any]) -> None:
@@ -64,7 +64,7 @@ def captured_by(blocks: Sequence[Any]) -> list[Any]:
 
 
 def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Splits captured values into those to pass as operands, and constants to create again inside."""
+    """Splits captured values into operands to pass, and constants to create again inside."""
     passed: list[Any] = []
     remade: list[Any] = []
     for mlir in captured_by(blocks):
@@ -76,7 +76,7 @@ def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list
 
 @handles("stablehlo.if", "stablehlo.case")
 def branch(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds a branch; a known condition selects it while the graph is built."""
+    """Builds a branch; for a constant condition, builds only the selected body."""
     which = scope.real(op.operands[0])
     blocks = [region.blocks[0] for region in op.regions]
     known = scope.array(which)
@@ -119,7 +119,7 @@ def constant_integer(scope: Scope, mlir: Any) -> int | None:
 
 
 def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) -> int:
-    """Trip count of a loop whose counter grows by a constant up to a constant; 0 for other loops."""
+    """Returns the trip count of a loop whose counter has constant start, step and limit; 0 for other loops."""
     test = producer(terminator(condition).operands[0])
     if test is None or named(test) != "stablehlo.compare":
         return 0
@@ -143,7 +143,7 @@ def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) 
 
 
 def ranked(scope: Scope, x: Tensor, k: int, dtype: str, largest: bool = True) -> list[Tensor]:
-    """Finds the k largest or smallest along the last axis and their indices; floats in total order, by their bits."""
+    """Finds the k largest or smallest elements along the last axis and their indices; ranks floats in total order."""
     keys = total_order(scope, x) if x.dtype in FLOATS else scope.convert(x, "u8") if x.dtype == "bool" else x
     values, places = scope.op("top_k", keys, results=2, dim=x.ndim - 1, k=k, dtype=dtype, largest=largest)
     if x.dtype in FLOATS:
@@ -180,7 +180,7 @@ def letter(op: Any, name: str) -> str:
 
 
 def potrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """Computes LAPACK's Cholesky factor; the other triangle is kept. The status is the failing pivot's number."""
+    """Computes LAPACK's Cholesky factor; the other triangle is unchanged. The status is the failing pivot's number."""
     a = scope.real(op.operands[0])
     lower = letter(op, "uplo") == "L"
     factor = scope.op("linear_solve", a, mode="cholesky", lower=lower)
@@ -232,7 +232,7 @@ LAPACK = {"potrf_ffi": potrf, "trsm_ffi": trsm, "getrf_ffi": getrf, "geqrf_ffi":
 
 
 def batch_shape(scope: Scope, x: Tensor, feature: int) -> list[int]:
-    """Axes over which a batch normalization averages."""
+    """Returns the axes over which a batch normalization averages."""
     return [axis for axis in range(x.ndim) if axis != feature]
 
 
@@ -245,7 +245,7 @@ def batch_norm(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.batch_norm_training")
 def batch_norm_training(scope: Scope, op: Any) -> Sequence[Value]:
-    """Normalizes a batch with its own statistics, which are also results."""
+    """Normalizes a batch with its own mean and variance, and returns them too."""
     x, scale, offset = scope.operands(op)
     feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
     dims = batch_shape(scope, x, feature)
@@ -258,7 +258,7 @@ def batch_norm_training(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.batch_norm_grad")
 def batch_norm_grad(scope: Scope, op: Any) -> Sequence[Value]:
-    """Computes the gradients of the StableHLO specification, batch_norm_grad."""
+    """Computes the gradients that the StableHLO specification defines for batch_norm_grad."""
     x, scale, mean, variance, gradient = scope.operands(op)
     feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
     dims = batch_shape(scope, x, feature)

@@ -1,4 +1,4 @@
-"""Elementwise operations of StableHLO and CHLO. Handlers read operands only, so that bodies accept any shape."""
+"""Elementwise operations of StableHLO and CHLO. Handlers ignore result types, so bodies accept any shape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def short(op: Any) -> str:
 
 @handles(*FUNCTIONS)
 def elementwise_function(scope: Scope, op: Any) -> Sequence[Value]:
-    """Operations that correspond to one elementwise function."""
+    """Builds operations that correspond to one elementwise function."""
     name = short(op)
     values = [scope.value(operand) for operand in op.operands]
     if any(isinstance(value, Complex) for value in values):
@@ -49,7 +49,7 @@ def elementwise_function(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.add", "stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum")
 def semiring(scope: Scope, op: Any) -> Sequence[Value]:
-    """Sums, products and extremes; on bool they are or and and."""
+    """Computes sums, products and extremes; on bool, logical or and logical and."""
     a, b = (scope.value(operand) for operand in op.operands)
     name = short(op)
     if isinstance(a, Complex):
@@ -66,7 +66,7 @@ def logic(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.divide", "stablehlo.remainder")
 def divide(scope: Scope, op: Any) -> Sequence[Value]:
-    """Divides; integers divided by zero give -1, and the remainder is the dividend, as in XLA's elemental emitter."""
+    """Divides; integer division by zero gives -1, and its remainder the dividend, as in XLA's elemental emitter."""
     a, b = (scope.value(operand) for operand in op.operands)
     name = short(op)
     if isinstance(a, Complex):
@@ -183,12 +183,12 @@ FORMATS = {(8, 7): "bf16", (5, 10): "f16", (8, 23): "f32", (11, 52): "f64"}
 
 @handles("stablehlo.reduce_precision")
 def reduce_precision(scope: Scope, op: Any) -> Sequence[Value]:
-    """Rounds by the bits (StableHLO, reduce_precision); f32 with 8 exponent and 7 mantissa bits goes through bf16."""
+    """Rounds to fewer bits (StableHLO, reduce_precision); f32 with 8 exponent and 7 mantissa bits goes through bf16."""
     (x,) = scope.operands(op)
     exponent, mantissa = integer(op, "exponent_bits"), integer(op, "mantissa_bits")
     if x.dtype == "f32" and (exponent, mantissa) == (8, 7):
         return [scope.convert(scope.convert(x, "bf16"), x.dtype)]
-    wide = x if x.dtype in FORMATS.values() else scope.convert(x, "f32")  # formats of at most a byte
+    wide = x if x.dtype in FORMATS.values() else scope.convert(x, "f32")  # from formats of at most a byte
     return [scope.convert(_rounded(scope, wide, exponent, mantissa), x.dtype)]
 
 
@@ -222,7 +222,7 @@ def _rounded(scope: Scope, x: Tensor, exponent: int, mantissa: int) -> Tensor:
 
 @handles("stablehlo.real", "stablehlo.imag", "stablehlo.complex")
 def parts(scope: Scope, op: Any) -> Sequence[Value]:
-    """Operations that make complex numbers or take their parts."""
+    """Builds complex numbers, or returns their real or imaginary part."""
     x = [scope.value(operand) for operand in op.operands]
     if short(op) == "complex":
         return [Complex(x[0], x[1])]
@@ -233,7 +233,7 @@ def parts(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("chlo.square", "chlo.is_inf", "chlo.is_pos_inf", "chlo.is_neg_inf")
 def small(scope: Scope, op: Any) -> Sequence[Value]:
-    """Operations that are short compositions of functions."""
+    """Builds operations that are short compositions of functions."""
     (x,) = scope.operands(op)
     if short(op) == "square":
         return [x * x]
@@ -243,7 +243,7 @@ def small(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("chlo.asinh", "chlo.acosh", "chlo.atanh")
 def inverse_hyperbolic(scope: Scope, op: Any) -> Sequence[Value]:
-    """Abramowitz and Stegun 4.6.20 to 4.6.22, in forms that stay precise for small operands."""
+    """Computes inverse hyperbolic functions (Abramowitz and Stegun 4.6.20 to 4.6.22), precise for small operands."""
     (x,) = scope.operands(op)
     if short(op) == "atanh":
         size = scope.apply("log1p", x) - scope.apply("log1p", scope.apply("negate", x))

@@ -1,4 +1,4 @@
-"""Converts StableHLO modules and JAX functions to graphs. The parser is jaxlib's (extra `jax`)."""
+"""Converts StableHLO modules and JAX functions to graphs, with jaxlib's parser (extra `jax`)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["from_jax", "from_stablehlo"]
 
 MAX_BYTES = 1 << 30  # largest size of a module's text or bytecode
 MAX_SECONDS = 600  # most seconds of wall time for the translation of bytecode
-MAX_WORK = 4  # most seconds of its process time, plus one per MiB: damaged bytecode can make MLIR's reader loop
+MAX_WORK = 4  # most CPU seconds of the translation, plus one per MiB: damaged bytecode can make MLIR's reader loop
 MAX_MODULE = 1 << 26  # largest module for one device that a graph keeps, in bytes
 MAX_MEMORY = 4 << 30  # most bytes of memory for the translation, plus 64 per byte of the module
 MAX_NESTING = 256  # deepest nesting of brackets, because the parser recurses
 
 
 def nesting(text: str) -> int:
-    """The deepest nesting of brackets outside of quotes."""
+    """Returns the deepest nesting of brackets outside of quotes."""
     depth = deepest = 0
     for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[\](){}<>]', text):
         bracket = match[0]
@@ -44,7 +44,7 @@ def nesting(text: str) -> int:
     return deepest
 
 
-# Takes the dialects of jax.interpreters.mlir.make_ir_context from jaxlib, because importing jax takes a second more.
+# Gets the dialects of jax.interpreters.mlir.make_ir_context from jaxlib, because importing jax takes a second.
 # Falls back to jax for versions of jaxlib that keep them elsewhere.
 TRANSLATE = """
 import resource, sys
@@ -146,7 +146,7 @@ def from_stablehlo(
 
     Args:
         source: text or bytecode of a module, or the path of a file with it (.mlir, .mlirbc).
-        name: of the graph; the module's own, or the file's, by default.
+        name: name of the graph; by default the name of the module or file.
         passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
 
     Returns:
@@ -154,7 +154,7 @@ def from_stablehlo(
 
     Raises:
         UserError: for a file or text that is not a module; names the package to install where jax is missing.
-        Unsupported: for an unsupported operation, which the message names with its place.
+        Unsupported: for an unsupported operation, which the message names with its location.
     """
     place = "module"
     contents: str | bytes
@@ -203,18 +203,18 @@ def from_jax(
     """Traces a JAX function.
 
     Args:
-        function: any function that `jax.jit` takes, or one that it made.
+        function: any function that `jax.jit` accepts or returned.
         args: arrays, `jax.ShapeDtypeStruct`, or trees of them; their values do not matter.
-        name: of the graph; the function's own by default.
+        name: name of the graph; by default the name of the function.
         passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
-        kwargs: as args.
+        kwargs: keyword arguments, like args.
 
     Returns:
         A graph whose inputs are the leaves of args and kwargs in order, and outputs the leaves of the result.
 
     Raises:
         UserError: for arguments that do not fit the function; names the package to install where jax is missing.
-        Unsupported: for an unsupported operation, which the message names with its place.
+        Unsupported: for an unsupported operation, which the message names with its location.
     """
     if not callable(function):
         raise user_error(
@@ -237,7 +237,7 @@ def from_jax(
         lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
     except OverflowError as error:  # no JAX type can hold the integer
         raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
-    except (TypeError, ValueError, IndexError) as error:  # of JAX, or of the function
+    except (TypeError, ValueError, IndexError) as error:  # from JAX, or from the function
         said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         remedy = "Replace a choice that depends on data by jnp.where or jax.lax.cond" if "Tracer" in repr(error) else ""
         raise unsupported(f"jax cannot trace the function: {said}", place=getattr(function, "__name__", "function"),

@@ -1,4 +1,4 @@
-"""Tuples, tokens, and transfers to and from the host, which become inputs and outputs of the graph."""
+"""Handles tuples, tokens, and host transfers, which become inputs and outputs of the graph."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def token(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def entry_only(scope: Scope, op: Any) -> None:
-    """Raises an error inside functions, loops and branches: only the graph has inputs and outputs for the host."""
+    """Raises an error inside functions, loops and branches, because only the graph has host inputs and outputs."""
     if scope.builder is not scope.module.root:
         raise Unsupported(f"'{named(op)}' inside a loop, a branch or a called function")
 
 
 def received(scope: Scope, op: Any, stem: str) -> list[Value]:
-    """Adds inputs to the graph; returns them and the token."""
+    """Adds graph inputs for received values; returns the inputs and the token."""
     entry_only(scope, op)
     values = [scope.module.formal(scope, mlir.type, scope.module.fresh(stem)) for mlir in list(op.results)[:-1]]
     scope.module.from_host += values

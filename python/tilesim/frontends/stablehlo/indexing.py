@@ -15,7 +15,7 @@ from .types import integers
 
 
 def with_batching(scope: Scope, indices: Tensor, vector_dim: int, batching: Sequence[int]) -> tuple[Tensor, int]:
-    """Extends index vectors by the position along their batch axes; the vector axis becomes the last one."""
+    """Prepends the positions along batch axes to index vectors, and moves the vector axis to the end."""
     parts = indices if vector_dim < indices.ndim else scope.reshape(indices, [*indices.shape, 1])
     order = [axis for axis in range(parts.ndim) if axis != vector_dim] + [vector_dim]
     parts = scope.transpose(parts, order)
@@ -83,7 +83,7 @@ def gather(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.scatter")
 def scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """Combines updates with x by a combiner that the body matches, else one by one by the body itself; updates outside
+    """Combines updates with x by the combiner that the body computes, else runs the body per update; updates outside
     of x are dropped."""
     from jaxlib.mlir.dialects import stablehlo
 
@@ -132,7 +132,7 @@ def scatter(scope: Scope, op: Any) -> Sequence[Value]:
 def sequential_scatter(
     scope: Scope, op: Any, xs: list[Value], indices: Tensor, updates: list[Value], n: dict[str, Any]
 ) -> list[Value]:
-    """Loops over the windows of updates in index order; the body combines each window that fits."""
+    """Loops over update windows in index order; the body combines each window that lies inside x."""
     block, shape = op.regions[0].blocks[0], list(xs[0].shape)
     window, targets = n["update_window_dims"], n["scatter_dims_to_operand_dims"]
     batch = [axis for axis in range(updates[0].ndim) if axis not in window]

@@ -1,4 +1,4 @@
-"""Regions with per-device tensors (shard_map): their borders become slices and all-gathers."""
+"""Builds regions with per-device tensors (shard_map); their boundaries become slices and all-gathers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def written(axes: Sequence[Sequence[str]]) -> str:
 
 
 def shards_of_devices(mesh: str, axes: Sequence[Sequence[str]]) -> tuple[list[int], NDArray[np.int64]]:
-    """Number of shards of each axis, and the indices of each device's shards [devices, axes]."""
+    """Returns the number of shards of each axis, and the shard indices of each device [devices, axes]."""
     counts, indices = _core.sharding_division(written(axes), mesh)
     return list(counts), np.asarray(indices, np.int64).reshape(len(indices), len(counts))
 
 
 def groups_along(mesh: str, axis: Sequence[str]) -> tuple[list[int], int]:
-    """Groups of devices that differ only in these axes of the mesh, flattened, and the size of a group."""
+    """Returns the groups of devices that differ only in these mesh axes, flattened, and the group size."""
     sizes, order = _core.mesh_axes(mesh)
     shape = [size for _, size in sizes]
     places = np.stack(np.unravel_index(np.arange(int(np.prod(shape))), shape), axis=1)
@@ -54,9 +54,9 @@ def _crossed(
     scope: Scope, stem: str, x: Tensor, axes: Sequence[Sequence[str]], manual: Sequence[str], shape: Sequence[int],
     build: Any,
 ) -> Tensor:  # fmt: skip
-    """Passes a tensor across a region's border by a function that has the role of `stem`, created once per signature.
+    """Passes a tensor across a region's boundary by calling a function named after `stem`, one per signature.
 
-    The full tensor in it is annotated as sharded over its axes and replicated over the other manual axes.
+    The function's full tensor is annotated as sharded over `axes` and replicated over the other manual axes.
     """
     used = {part for axis in axes for part in axis}
     rest = [part for part in (name if name[0] == '"' else f'"{name}"' for name in manual) if part not in used]
@@ -127,7 +127,7 @@ def real_only(value: Value) -> Tensor:
 
 @handles("sdy.manual_computation")
 def manual_computation(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds the body on each device's shards (shard_map)."""
+    """Builds the body of a shard_map on per-device shards."""
     devices = scope.module.devices
     manual = names_in(str(op.attributes["manual_axes"]))
     inside = devices.shardy(str(op.attributes["in_shardings"]))
@@ -168,7 +168,7 @@ def named_computation(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.constant")
 def constant(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds a constant as StableHLO's."""
+    """Builds a constant like stablehlo.constant."""
     from .scope import HANDLERS
 
     return HANDLERS["stablehlo.constant"](scope, op)
@@ -176,19 +176,19 @@ def constant(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("sdy.sharding_group")
 def sharding_group(scope: Scope, op: Any) -> Sequence[Value]:
-    """Notes that values of one sharding group are not tied to each other."""
+    """Records the assumption that sharding groups are ignored."""
     scope.module.assume("sdy.sharding_group is ignored: its values may get different shardings")
     return []
 
 
 def _manual_axes(scope: Scope, op: Any, rank: int) -> list[str]:
-    """The manual axes that an annotation names."""
+    """Returns the manual axes that an annotation names."""
     _, manual = scope.module.devices.gspmd(str(op.attributes[GSPMD].value), [rank])[0]
     return re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', manual)
 
 
 def marked(scope: Scope, mlir: Any, target: str) -> Any:
-    """The `@Sharding` operation that precedes a border, or None."""
+    """Returns the custom call `Sharding` that computes a boundary's operand; other operands are unsupported."""
     op = producer(mlir)
     if op is None or named(op) != "stablehlo.custom_call" or GSPMD not in op.operation.attributes:
         raise Unsupported(f"custom_call '{target}' whose operand is not a custom_call 'Sharding'")
@@ -197,7 +197,7 @@ def marked(scope: Scope, mlir: Any, target: str) -> Any:
 
 @handles("stablehlo.custom_call")
 def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
-    """Handles annotations and borders of GSPMD; `custom_call` handles other targets."""
+    """Handles annotations and region boundaries of GSPMD; `custom_call` handles other targets."""
     target = text(op, "call_target_name")
     if target not in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding"):
         return custom_call(scope, op)

@@ -24,7 +24,7 @@ from .types import Shaped, parts_of
 
 SEED = "rng_seed"  # name of the input of graphs that draw random numbers
 SMALL_FUNCTION = 12  # a function of at most this many operations is always inlined
-MAX_BUILT = 1 << 20  # most operations, with those of each call counted
+MAX_BUILT = 1 << 20  # most operations after inlining all calls
 
 
 class ModuleReader:
@@ -42,7 +42,7 @@ class ModuleReader:
         }
         self.devices = Devices(module)
         self.annotates = bool(self.devices.mesh)
-        self.borders: dict[tuple[Any, ...], str] = {}  # signature -> function between full tensors and shards
+        self.borders: dict[tuple[Any, ...], str] = {}  # signature -> conversion between full tensors and shards
         self.calls = self._count_calls()
         self._check_built()
         self.done: dict[str, str] = {}
@@ -53,7 +53,7 @@ class ModuleReader:
         #: values from the host, and names and tensors for the host
         self.from_host: list[Value] = []
         self.to_host: list[tuple[str, Tensor]] = []
-        self.keep: list[Any] = []  # keeps modules of expansions alive, whose operations are still read
+        self.keep: list[Any] = []  # keeps expanded modules alive while their operations are read
         self.seed: Tensor | None = None
         self.draws = 0
 
@@ -114,7 +114,7 @@ class ModuleReader:
         return self.functions[name]
 
     def in_place(self, name: str) -> bool:
-        """Whether calls of a function are inlined: it is small, or called once."""
+        """Whether to inline a function, because it is small or called once."""
         block = self.function(name).regions[0].blocks[0]
         return self.calls.get(name, 0) <= 1 or len(block.operations) <= SMALL_FUNCTION
 
@@ -131,7 +131,7 @@ class ModuleReader:
         return results
 
     def converted(self, name: str) -> str:
-        """Converts a function of the module to a function of the graph, once."""
+        """Converts a function of the module to a function of the graph at its first call; returns its name."""
         if name not in self.done:
             block = self.function(name).regions[0].blocks[0]
             self.open.append(name)
@@ -164,7 +164,7 @@ class ModuleReader:
         return name
 
     def formal(self, scope: Scope, mlir_type: Any, name: str) -> Value:
-        """Adds an input to a function. A complex input is one tensor in the graph, and two in other functions."""
+        """Adds an input to a function; a complex input is one tensor in the main graph, and two in functions."""
         parts = parts_of(mlir_type)
         if parts is not None:
             return [self.formal(scope, part, f"{name}.{i}") for i, part in enumerate(parts)]
@@ -177,7 +177,7 @@ class ModuleReader:
         return Complex(*(scope.builder.input(name + end, shaped.shape, shaped.dtype) for end in (".re", ".im")))
 
     def _finish(self, scope: Scope, outputs: list[Tensor], inputs: set[int], names: Sequence[str] = ()) -> None:
-        """Makes tensors the outputs of the graph; copies those that are already inputs, constants or outputs."""
+        """Declares tensors as graph outputs; copies tensors that are already inputs, constants or outputs."""
         taken = set(inputs)
         for i, tensor in enumerate(outputs):
             if tensor.value in taken or tensor.value in scope.known:
@@ -188,7 +188,7 @@ class ModuleReader:
     # --- devices ---
 
     def meets(self) -> None:
-        """Notes a per-device operation: the mesh gives the number of devices if the module does not state it."""
+        """At a per-device operation, sets the device count from the mesh if the module does not state it."""
         found = self.devices
         if found.devices == 1 and found.mesh:
             found.partitions = found.devices = devices_of(found.mesh)
@@ -200,7 +200,7 @@ class ModuleReader:
     # --- random numbers ---
 
     def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
-        """The seed of operations that draw random numbers (an input with a default), and a number for each draw."""
+        """Returns the seed of random operations (a graph input with a default) and the index of this draw."""
         if scope.builder is not self.root:
             raise Unsupported("stateless random numbers inside a loop, a branch or a called function")
         if self.seed is None:
@@ -209,7 +209,7 @@ class ModuleReader:
         return self.seed, self.draws - 1
 
     def _note_seed(self, graph: Graph) -> None:
-        """Sets the seed's default, and notes how the graph draws its numbers."""
+        """Adds the assumptions to the graph, and sets the default of the random seed."""
         graph.assumptions += list(dict.fromkeys(self.assumptions))
         if self.seed is not None:
             graph.defaults[SEED] = np.zeros(2, np.uint32)
@@ -221,7 +221,7 @@ class ModuleReader:
     # --- operations of other dialects ---
 
     def foreign(self, name: str) -> Handler | None:
-        """The handler of other CHLO operations, which runs the dialect's expansion."""
+        """Returns the handler that expands other CHLO operations; None for other dialects."""
         return expanded if name.startswith("chlo.") else None
 
     # --- the entry ---
@@ -275,7 +275,7 @@ class ModuleReader:
         return {tensor.value for tensor in flat([scope.values[argument] for argument in block.arguments])}
 
     def _annotated(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
-        """Annotates outputs with the shardings that the function states."""
+        """Annotates outputs with the shardings in the function's result attributes."""
         said = function.attributes.get("res_attrs", [])
         return [
             scope.annotated(tensor, self.devices.shardings_of(said[i], [tensor.ndim])[0]) if i < len(said) else tensor
@@ -290,12 +290,12 @@ class ModuleReader:
 
 
 def leaves(values: Sequence[Value]) -> list[Value]:
-    """Yields tensors and complex tensors among values, including those in tuples."""
+    """Returns tensors and complex tensors in values and their tuples as a flat list."""
     return [leaf for value in values for leaf in (leaves(value) if isinstance(value, list) else [value])]
 
 
 def output_names(function: Any, count: int) -> list[str]:
-    """Names of outputs from the exporter's notes, else their numbers."""
+    """Returns the output names in the result attributes, else numbered names."""
     attributes = function.attributes.get("res_attrs", [])
     names: list[str] = []
     for i in range(count):

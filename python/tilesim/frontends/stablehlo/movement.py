@@ -38,7 +38,7 @@ def constant(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.iota", "stablehlo.dynamic_iota")
 def iota(scope: Scope, op: Any) -> Sequence[Value]:
-    """Numbers elements along one axis."""
+    """Builds a tensor of positions along one axis."""
     shaped, dim = result(op), integer(op, "iota_dimension")
     whole = shaped.dtype not in FLOATS or BITS[shaped.dtype] >= 32
     made = scope.op("iota", shape=shaped.shape, dtype=shaped.dtype if whole else "f32", dim=dim)
@@ -73,7 +73,7 @@ def leading(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.transpose")
 def transpose(scope: Scope, op: Any) -> Sequence[Value]:
-    """Orders axes differently."""
+    """Permutes axes."""
     permutation = integers(op, "permutation")
     return [each(lambda x: scope.transpose(x, permutation), scope.value(op.operands[0]))]
 
@@ -87,7 +87,7 @@ def reverse(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.slice")
 def static_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """Cuts out a part with static borders."""
+    """Slices with static borders."""
     start, limit, stride = (integers(op, name) for name in ("start_indices", "limit_indices", "strides"))
     return [each(lambda x: scope.slice(x, start, limit, stride), scope.value(op.operands[0]))]
 
@@ -116,7 +116,7 @@ def pad(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.bitcast_convert")
 def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
-    """Reads bits as another dtype; another width goes through shifts, low bits first (StableHLO, bitcast_convert)."""
+    """Reinterprets bits as another dtype; shifts split or join words, low bits first (StableHLO, bitcast_convert)."""
     x, shaped = scope.value(op.operands[0]), result(op)
     if isinstance(x, Complex):
         return [_complex_bits(scope, x, shaped)]
@@ -139,7 +139,7 @@ def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _complex_bits(scope: Scope, x: Complex, shaped: Shaped) -> Complex:
-    """Reads bits of complex numbers in another width: each double corresponds to two singles, low bits first."""
+    """Reinterprets complex numbers in another width: one f64 corresponds to two f32, low bits first."""
     if x.re.dtype == shaped.dtype:
         return x
     if shaped.dtype == "f32":
@@ -160,7 +160,7 @@ def starts(scope: Scope, operands: Sequence[Any]) -> list[Tensor]:
 
 @handles("stablehlo.dynamic_slice")
 def dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """Cuts out a part whose start is clamped; a known start makes it static."""
+    """Slices at a clamped start; a constant start gives a static slice."""
     x, sizes = scope.value(op.operands[0]), integers(op, "slice_sizes")
     first = starts(scope, list(op.operands)[1:])
     shape = x.shape
@@ -190,7 +190,7 @@ def dynamic_update(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """Slices with constant borders, or with the constant size of the result's type."""
+    """Slices with constant borders, or with a dynamic start and the size of the result's type."""
     stride, shape = scope.sizes(op.operands[3]), result(op).shape
     first = scope.real(op.operands[1])
     known = scope.array(scope.spread.get(first.value, first))
@@ -210,7 +210,7 @@ def dimension_size(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.optimization_barrier")
 def unchanged(scope: Scope, op: Any) -> Sequence[Value]:
-    """Returns the operands, because a barrier only limits compilers."""
+    """Returns the operands, because a barrier only restricts compilers."""
     return [scope.value(operand) for operand in op.operands]
 
 

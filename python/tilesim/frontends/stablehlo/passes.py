@@ -1,4 +1,4 @@
-"""Passes of the MLIR dialects that expand operations into simpler ones."""
+"""Runs MLIR passes that expand operations into simpler ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(module: Any, pipeline: str) -> None:
 
 
 def know_quantized(context: Any) -> None:
-    """Loads the dialect of quantized types into a context; a pass depends on it."""
+    """Loads the dialect of quantized types into a context by running a pass that depends on it."""
     from jaxlib.mlir import ir
 
     with context, ir.Location.unknown():

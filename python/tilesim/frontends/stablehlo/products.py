@@ -31,7 +31,7 @@ def contract(scope: Scope, a: Tensor, b: Tensor, dtype: str, axes: dict[str, lis
 
 
 def bilinear(scope: Scope, op: Any, product: Callable[[Tensor, Tensor], Tensor]) -> Sequence[Value]:
-    """Builds a product of tensors; a complex product takes four real ones."""
+    """Builds a product of tensors; a complex product consists of four real ones."""
     a, b = (scope.value(operand) for operand in list(op.operands)[:2])
     if not isinstance(a, Complex):
         return [product(a, b)]
@@ -71,7 +71,7 @@ def dot_of_matrices(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
-    """Names the axes of a convolution's operand by letters."""
+    """Returns one letter per axis of a convolution operand."""
     names = dict(lead)
     names.update({axis: LETTERS[-len(spatial) :][i] for i, axis in enumerate(spatial)})
     return "".join(names[axis] for axis in range(len(names)))
@@ -79,7 +79,7 @@ def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
 
 @handles("stablehlo.convolution", "stablehlo.dynamic_conv")
 def convolution(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds a convolution; window settings change from the numbering of spatial axes to their order in x."""
+    """Builds a convolution; reorders window settings from spatial axis numbers to the axis order of x."""
     from jaxlib.mlir.dialects import stablehlo
 
     n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
@@ -146,7 +146,7 @@ def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
 
 @handles("stablehlo.fft")
 def fft(scope: Scope, op: Any) -> Sequence[Value]:
-    """Transforms the last axes; real transforms keep half of the last axis, or rebuild it from half."""
+    """Transforms the last axes; RFFT returns half of the last axis, and IRFFT reads half of it."""
     x, kind, lengths = scope.value(op.operands[0]), text(op, "fft_type"), integers(op, "fft_length")
     re, im = (x.re, x.im) if isinstance(x, Complex) else (x, None)  # type: Tensor, Any
     dims = list(range(re.ndim - len(lengths), re.ndim))
@@ -166,7 +166,7 @@ def fft(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def _hermitian(scope: Scope, re: Tensor, im: Tensor | None, dim: int, extent: int) -> tuple[Tensor, Tensor]:
-    """Builds the full spectrum of a real signal from its first half; mean and highest frequency are real."""
+    """Builds the full spectrum of a real signal from its first half; zero and highest frequency are real."""
     if im is None:
         im = scope.apply("subtract", re, re)
     half = re.shape[dim]

@@ -15,7 +15,7 @@ from .types import BITS, Shaped, text
 
 
 def halved(shape: Sequence[int]) -> tuple[int, list[int]]:
-    """The axis along which 32-bit results of Threefry alternate, and the shape of its counters."""
+    """Returns the axis along which the two 32-bit results of Threefry alternate, and the shape of its counters."""
     even = [axis for axis, extent in enumerate(shape) if extent % 2 == 0]
     axis = even[0] if even else max(range(len(shape)), key=lambda i: shape[i])
     return axis, [-(-extent // 2) if i == axis else extent for i, extent in enumerate(shape)]
@@ -39,7 +39,7 @@ def by_threefry(scope: Scope, key: Tensor, low: Tensor, high: Tensor, shape: lis
 def by_philox(
     scope: Scope, key: Tensor, low: Tensor, high: Tensor, upper: Tensor, shape: list[int], wide: bool
 ) -> tuple[Any, int]:
-    """Draws bits by Philox; also returns the number of counters used, each of which gives four words."""
+    """Draws bits by Philox, four words per counter; also returns the number of counters used."""
     size = math.prod(shape)
     count = -(-size // (2 if wide else 4))
     first, second = counters(scope, count, low, high)
@@ -55,7 +55,7 @@ def by_philox(
 
 @handles("stablehlo.rng_bit_generator")
 def rng_bit_generator(scope: Scope, op: Any) -> Sequence[Value]:
-    """Runs Threefry and Philox as XLA does. The specification leaves DEFAULT open; it is Philox, as in XLA."""
+    """Draws bits by Threefry or Philox as XLA does; the unspecified algorithm DEFAULT is Philox, as in XLA."""
     state = scope.real(op.operands[0])
     shaped = Shaped(op.results[1].type, "rng_bit_generator")
     algorithm = text(op, "rng_algorithm", "DEFAULT")
@@ -95,8 +95,8 @@ def flipped(scope: Scope, x: Tensor) -> Tensor:
 
 @handles("stablehlo.rng")
 def rng(scope: Scope, op: Any) -> Sequence[Value]:
-    """Draws numbers of a distribution by Threefry-2x32 with the graph's input "rng_seed" as its key; the specification
-    leaves the stream open."""
+    """Draws random numbers by Threefry-2x32 with the graph's input "rng_seed" as its key; the specification
+    does not define the stream."""
     a, b = (scope.real(operand) for operand in list(op.operands)[:2])
     shaped = Shaped(op.results[0].type, "rng")
     distribution = text(op, "rng_distribution")

@@ -61,7 +61,7 @@ def body_of(scope: Scope, block: Any) -> Body:
 
 
 def folded(scope: Scope, xs: list[Value], dim: int, body: Body) -> list[Value]:
-    """Reduces one axis to extent 1 by halves; StableHLO leaves the order of a reduction open."""
+    """Reduces one axis to extent 1 by halving; StableHLO does not define the order."""
 
     def parts(start: int, limit: int) -> list[Value]:
         return [each(lambda part: scope.along(part, dim, start, limit), x) for x in xs]
@@ -90,7 +90,7 @@ def without(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
 
 @handles("stablehlo.reduce")
 def reduce(scope: Scope, op: Any) -> Sequence[Value]:
-    """One operation for known combiners and index searches; a tree of elementwise operations for other bodies."""
+    """Builds one operation for known combiners and index searches, else a tree of elementwise operations."""
     block = op.regions[0].blocks[0]
     operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
@@ -114,7 +114,7 @@ def reduce(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], dim: int) -> list[Tensor] | None:
-    """Builds argmax or argmin over values and their positions, or returns None."""
+    """Builds argmax or argmin over values and their positions; returns None for another body."""
     source = producer(op.operands[1])
     positions = source is not None and named(source) == "stablehlo.iota" and integer(source, "iota_dimension") == dim
     first = scope.array(inits[1])
@@ -129,7 +129,7 @@ def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], d
 
 
 def general(scope: Scope, xs: list[Value], inits: list[Value], dims: Sequence[int], body: Body) -> list[Value]:
-    """Reduces with any body, axis by axis; the start value is the left operand."""
+    """Reduces with a custom body, axis by axis; the start value is the left operand."""
     shape = without(xs[0].shape, dims)
     start = [each(lambda part: scope.broadcast(part, shape), init) for init in inits]
     if any(xs[0].shape[dim] == 0 for dim in dims):
@@ -140,7 +140,7 @@ def general(scope: Scope, xs: list[Value], inits: list[Value], dims: Sequence[in
 
 
 def window_settings(op: Any, rank: int) -> dict[str, list[int]]:
-    """Sizes, strides, pads and dilations, with their defaults."""
+    """Returns sizes, strides, pads and dilations of an operation's window."""
     return {
         "window": integers(op, "window_dimensions"),
         "strides": integers(op, "window_strides", [1] * rank),
@@ -152,7 +152,7 @@ def window_settings(op: Any, rank: int) -> dict[str, list[int]]:
 
 @handles("stablehlo.reduce_window")
 def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds pooling and running sums; other bodies run element by element of the window."""
+    """Builds pooling or running sums; a custom body runs once per window element."""
     block = op.regions[0].blocks[0]
     operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
@@ -174,7 +174,7 @@ def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def cumulative(scope: Scope, x: Tensor, s: dict[str, list[int]], combiner: str) -> Tensor | None:
-    """Builds a running combination if each window reaches from its element to one end of the axis, or returns None."""
+    """Builds a cumulative operation if windows extend from each element to one end of the axis, else returns None."""
     axes = [axis for axis, size in enumerate(s["window"]) if size > 1]
     if len(axes) != 1 or set(s["strides"]) | set(s["base"]) | set(s["window_dilation"]) != {1}:
         return None
@@ -239,7 +239,7 @@ def window_counts(s: dict[str, list[int]], shape: Sequence[int]) -> list[int]:
 
 
 def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[int]], body: Body) -> list[Value]:
-    """Reduces windows with any body: one elementwise step per element of the window."""
+    """Reduces windows with a custom body: one elementwise step per window element."""
     xs = [each(lambda x, init: padded(scope, x, init, s), x, init) for x, init in zip(xs, inits, strict=True)]
     counts = window_counts(s, xs[0].shape)
     total = [each(lambda part: scope.broadcast(part, counts), init) for init in inits]
@@ -255,12 +255,12 @@ def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[
 
 @handles("stablehlo.select_and_scatter")
 def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """Builds the gradient of pooling: each window's extreme element gets the source; other bodies run by element."""
+    """Builds the gradient of max or min pooling; custom bodies run once per window element."""
     x = scope.value(op.operands[0])
     source, init = promoted(scope, op.regions[1].blocks[0], [scope.value(operand) for operand in list(op.operands)[1:]])
     block = op.regions[0].blocks[0]
     first, swapped = list(block.operations), {"GE": "LE", "LE": "GE"}
-    direction = text(first[0].operation, "comparison_direction") if len(first) == 2 else ""  # of equal ones the first
+    direction = text(first[0].operation, "comparison_direction") if len(first) == 2 else ""  # ties select the first
     order = [list(block.arguments), list(block.arguments)[::-1]].index(list(first[0].operands)) if direction else 0
     select = {"GE": "maximum", "LE": "minimum"}.get(swapped.get(direction, "") if order else direction)
     combiner = combiner_of(op.regions[1].blocks[0], 0, 1)
@@ -278,7 +278,7 @@ def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
 def selected_and_scattered(
     scope: Scope, x: Value, source: Value, init: Value, s: dict[str, list[int]], bodies: Sequence[Body]
 ) -> Value:
-    """The first body selects an element of each window; the second combines the source values that arrive there."""
+    """Selects an element of each window by the first body, and combines its source values by the second body."""
     low, high = s["pads"][::2], s["pads"][1::2]
 
     def pad(part: Tensor, fill: Tensor) -> Tensor:
@@ -317,7 +317,7 @@ def selected_and_scattered(
 
 @handles("stablehlo.sort")
 def sort(scope: Scope, op: Any) -> Sequence[Value]:
-    """Sorts by keys where the comparator orders keys, else by the comparator as a function."""
+    """Sorts by keys if the comparator is a known order of keys, else calls the comparator."""
     xs = [scope.value(operand) for operand in op.operands]
     dim, block = integer(op, "dimension", -1), op.regions[0].blocks[0]
     dim = dim + xs[0].ndim if dim < 0 else dim
@@ -335,7 +335,7 @@ def sort(scope: Scope, op: Any) -> Sequence[Value]:
 
 
 def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Value]:
-    """Sorts with the body as a function; captured scalars become operands."""
+    """Sorts with the comparator as a graph function; captured scalars become operands."""
     block = op.regions[0].blocks[0]
     passed, remade = split_captured(scope, [block])
     outer = [each(lambda part: scope.broadcast(part, xs[0].shape), scope.value(mlir)) for mlir in passed]
@@ -343,7 +343,7 @@ def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Valu
     inner = Scope(scope.module, scope.module.root.function(name))
 
     def formal(x: Value, stem: str) -> tuple[Value, Value]:
-        """Adds two elements, part by part, in the order that kind sort expects."""
+        """Adds inputs for two elements in the order that operation sort expects."""
         pairs = [
             [inner.builder.input(f"{stem}{i}{end}", (), part.dtype) for end in "ab"] for i, part in enumerate(flat([x]))
         ]

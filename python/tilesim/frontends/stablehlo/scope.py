@@ -1,4 +1,4 @@
-"""The scope in which operations of a module become graph operations."""
+"""Scope of values in which operations of a module become graph operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def each(build: Callable[..., Any], *values: Value) -> Value:
 
 
 def flat(values: Sequence[Value]) -> list[Tensor]:
-    """All tensors of values: two for a complex value, several for a tuple."""
+    """Returns all tensors of values: two for a complex value, several for a tuple."""
     found: list[Tensor] = []
     for value in values:
         found += (
@@ -36,7 +36,7 @@ def flat(values: Sequence[Value]) -> list[Tensor]:
 
 
 def rebuilt(types: Sequence[Any], tensors: Iterable[Tensor]) -> list[Value]:
-    """The inverse of `flat`, by the module's types."""
+    """Inverts `flat`: groups tensors into values of the module's types."""
     rest = iter(tensors)
     found: list[Value] = []
     for mlir_type in types:
@@ -58,7 +58,7 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            if name in HANDLERS:  # otherwise the one that is imported last would count
+            if name in HANDLERS:  # otherwise the last import would win
                 raise InternalError(f"{name} has two handlers: {HANDLERS[name].__name__} and {handler.__name__}")
             HANDLERS[name] = handler
         return handler
@@ -72,7 +72,7 @@ def named(op: Any) -> str:
 
 
 def source_of(op: Any) -> str:
-    """Place of an operation, in the user's code if the module states it, else in the module: "name (file:line)"."""
+    """Returns an operation's location as "name (file:line)", in the user's code if the module states it."""
     location = str(op.operation.location)
     name = re.match(r'loc\("([^"]*)"\(', location)
     files = [(file, line) for file, line in re.findall(r'"([^"]*)":(\d+)', location) if "/jax/" not in file]
@@ -92,13 +92,13 @@ def marked(attributes: Any) -> bool:
 
 
 def placed(error: Unsupported) -> Unsupported:
-    """Marks an error as one that names its place."""
+    """Marks that the error's message already names a location."""
     error.placed = True  # type: ignore[attr-defined]
     return error
 
 
 def path_of(source: str) -> str:
-    """The scopes of the user's function that contain an operation: layer1 for "jit(f)/layer1/dot_general (f.py:3)"."""
+    """Returns the user's name scopes of an operation: layer1 for "jit(f)/layer1/dot_general (f.py:3)"."""
     name, file, _ = source.partition(" (")
     parts = [part for part in name.split("/") if part] if file or source.startswith("jit(") else []
     while parts and parts[0].startswith(("jit(", "pjit(")):
@@ -116,7 +116,7 @@ class Scope(Building):
         self.values: dict[Any, Value] = {}
 
     def inner(self) -> Scope:
-        """Creates a scope for an inlined body: it has the same function and separate names."""
+        """Creates a scope for an inlined body, with the same function and separate value names."""
         scope = Scope(self.module, self.builder)
         scope.values, scope.known, scope.spread = dict(self.values), self.known, self.spread
         return scope
@@ -124,13 +124,13 @@ class Scope(Building):
     # --- values ---
 
     def value(self, mlir: Any) -> Value:
-        """The value that stands for an SSA value of the module."""
+        """Returns the value of an SSA value of the module."""
         if mlir not in self.values:
             raise Unsupported(f"{mlir}: no earlier operation computes this value")
         return self.values[mlir]
 
     def real(self, mlir: Any) -> Tensor:
-        """The real tensor that stands for an SSA value."""
+        """Returns the real tensor of an SSA value; other values are unsupported."""
         value = self.value(mlir)
         if not isinstance(value, Tensor):
             found = "a tuple or token" if isinstance(value, list) else "complex numbers"
@@ -138,7 +138,7 @@ class Scope(Building):
         return value
 
     def sizes(self, mlir: Any) -> list[int]:
-        """The elements of a constant value that states a shape."""
+        """Returns the elements of a constant that states a shape."""
         tensor = self.real(mlir)
         known = self.array(self.spread.get(tensor.value, tensor))
         if known is None:
@@ -191,7 +191,7 @@ class Scope(Building):
     # --- shardings ---
 
     def with_shardings(self, op: Any, results: Sequence[Value]) -> Sequence[Value]:
-        """Annotates the results of an operation with the shardings that it states."""
+        """Annotates an operation's results with the shardings in its attributes."""
         if any(parts_of(mlir.type) is not None for mlir in op.results):
             return results
         ranks = [len(self.shaped(mlir).shape) for mlir in op.results]
@@ -199,7 +199,7 @@ class Scope(Building):
         return [self.annotated(result, sharding) for result, sharding in zip(results, found, strict=True)]
 
     def annotated(self, value: Value, sharding: str) -> Value:
-        """Annotates a value with a sharding; copies it if the value has another annotation already."""
+        """Annotates a value with a sharding; copies the value if it has another annotation already."""
         if not sharding or self.builder.graph is not self.module.root.graph:
             return value
         if isinstance(value, Complex):

@@ -1,4 +1,4 @@
-"""Meshes and shardings of StableHLO modules: Shardy's dialect, and GSPMD's strings."""
+"""Reads meshes and shardings of StableHLO modules, in Shardy's dialect and GSPMD's strings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frontend(attributes: Any, name: str) -> str:
 
 
 class Devices:
-    """Replicas, partitions and the mesh of a module, and its shardings in terms of that mesh."""
+    """Replicas, partitions, mesh and shardings of a module."""
 
     def __init__(self, module: Any) -> None:
         """Reads devices, meshes and shardings of a module."""
@@ -78,14 +78,14 @@ class Devices:
 
     @staticmethod
     def _of_gspmd(texts: list[str]) -> str:
-        """A mesh whose axes can express all of these shardings."""
+        """Returns a mesh whose axes can express all of these shardings."""
         devices = max(_devices(text) for text in texts if "devices=[" in text)
         return str(_core.gspmd_mesh(list(dict.fromkeys(texts)), devices)) if devices > 1 else ""
 
     # --- shardings ---
 
     def shardy(self, text: str) -> list[str]:
-        """Converts shardings of Shardy's attribute text, one per tensor; empty over a mesh of one device."""
+        """Converts the shardings in Shardy's attribute text, one per tensor; "" for a mesh of one device."""
         found = []
         for mesh, sharding in MESH_SHARDING.findall(text):
             name = mesh[1:].strip('"')
@@ -103,7 +103,7 @@ class Devices:
         raise Unsupported(f"shardings over two different meshes: <{own}> and <{self.mesh}>")
 
     def gspmd(self, text: str, ranks: Sequence[int], note: str = "") -> list[tuple[str, str]]:
-        """Converts shardings of GSPMD's text, each with the text of its manual axes."""
+        """Converts shardings in GSPMD's text; returns each with the text of its manual axes."""
         if not self.mesh:
             return [("", "")] * len(ranks)
         dims = re.search(r"unspecified_dims=\[[\d,]*\]", note)
@@ -112,7 +112,7 @@ class Devices:
         return [(sharding or "", manual) for sharding, manual in _core.gspmd_shardings(text, self.mesh, list(ranks))]
 
     def shardings_of(self, attributes: Any, ranks: Sequence[int]) -> list[str]:
-        """Shardings of an argument, a result or an operation: one per rank, empty if not annotated."""
+        """Returns the shardings in attributes, one per tensor rank in `ranks`; "" without annotation."""
         found: list[str] = []
         if "sdy.sharding" in attributes:
             found = self.shardy(str(attributes["sdy.sharding"]))
@@ -125,7 +125,7 @@ class Devices:
 
 
 def annotated(op: Any) -> list[Any]:
-    """Dictionaries of attributes that may state shardings: the operation's, its arguments', its results'."""
+    """Returns the attribute dicts of an operation, its arguments and its results, which may state shardings."""
     held = [op.attributes]
     for name in ("arg_attrs", "res_attrs"):
         if op.name == "func.func" and name in op.attributes:
@@ -152,16 +152,16 @@ def _devices(text: str) -> int:
 
 
 def names_in(text: str) -> list[str]:
-    """Names in quotes."""
+    """Returns the names in quotes."""
     return re.findall(r'"([^"]*)"', text)
 
 
 def parts(sharding: str) -> list[list[str]]:
-    """Mesh axes, or parts of them, that shard each axis of a tensor."""
+    """Returns, for each tensor axis, the mesh axes or sub-axes that shard it."""
     body = sharding[sharding.index("[") + 1 : sharding.index("]")]
     return [[part.strip() for part in axis.split(",") if part.strip() not in ("", "?")] for axis in AXES.findall(body)]
 
 
 def over(sharding: str, axes: Sequence[str]) -> list[list[str]]:
-    """The axes of `parts`, restricted to these axes (or parts of axes, as written)."""
+    """Returns `parts(sharding)`, restricted to these mesh axes or sub-axes."""
     return [[part for part in axis if part in axes or names_in(part)[0] in axes] for axis in parts(sharding)]

@@ -11,7 +11,7 @@ EXCLUDED: dict[str, str] = {
     "stablehlo.set_dimension_size": "dynamic shapes; export with static shapes",
 }
 
-#: operations that are read through `stablehlo-legalize-quant-to-math`
+#: operations that the pass `stablehlo-legalize-quant-to-math` expands
 QUANTIZED = ("stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 
 #: operations that end a region
@@ -19,5 +19,5 @@ STRUCTURE = ("stablehlo.return",)
 
 
 def documented() -> str:
-    """The table in docs/how_to/input_formats.md."""
+    """Returns the table in docs/how_to/input_formats.md."""
     return "".join(f"| `{name}` | {reason} |\n" for name, reason in EXCLUDED.items())

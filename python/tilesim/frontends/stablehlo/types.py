@@ -1,4 +1,4 @@
-"""Types, constants and attributes of MLIR as Python values."""
+"""Converts MLIR types, constants and attributes to Python values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = {
     **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
-#: bits of an element, as StableHLO counts them
+#: bits of an element in StableHLO
 BITS = {name: 1 if name == "bool" else int(re.findall(r"\d+", name)[0]) for name in NUMPY if name[0] != "c"}
 
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)|true|false")
@@ -51,7 +51,7 @@ class Shaped:
 
 
 def parts_of(mlir_type: Any) -> list[Any] | None:
-    """Element types of a tuple, or [] for a token, because data dependences order a graph; None for other types."""
+    """Returns the element types of a tuple, [] for a token (data dependences order a graph), None for other types."""
     if str(mlir_type) == "!stablehlo.token":
         return []
     return [mlir_type.get_type(i) for i in range(mlir_type.num_types)] if hasattr(mlir_type, "num_types") else None
@@ -124,11 +124,11 @@ def flag(op: Any, name: str, fallback: bool = False) -> bool:
     """Reads a boolean attribute."""
     if name not in op.attributes:
         return fallback
-    return bool(getattr(op.attributes[name], "value", True))  # a unit attribute means true by its presence
+    return bool(getattr(op.attributes[name], "value", True))  # the presence of a unit attribute means true
 
 
 def text(op: Any, name: str, fallback: str = "") -> str:
-    """Reads an attribute as a word: the last one of an enumeration's text."""
+    """Reads a text attribute; for an enumeration, its last word."""
     if name not in op.attributes:
         return fallback
     attribute = op.attributes[name]

@@ -12,7 +12,7 @@ from .table import handles
 
 
 def in_float(importer: Importer, x: Any, formula: Any) -> Tensor:
-    """Computes a formula of several steps in f32 for narrow dtypes, and rounds once, as in torch."""
+    """Computes a formula in f32 for narrow dtypes and rounds the result once, as torch does."""
     compute = "f64" if importer.dtype == "f64" else "f32"
     result: Tensor = formula(importer.tensor(x, compute))
     return result.convert(importer.dtype)
@@ -64,7 +64,7 @@ def _six(importer: Importer, t: Tensor) -> Tensor:
 
 @handles("aten.softplus.default")
 def _softplus(importer: Importer, x: Any, beta: float = 1, threshold: float = 20) -> Tensor:
-    """Softplus. Above the threshold torch returns x; this function differs from it by less than exp(-20)."""
+    """Computes softplus also above the threshold, where torch returns x; the difference is below exp(-20)."""
 
     def formula(t: Tensor) -> Tensor:
         soft = importer.apply("softplus", t * beta if beta != 1 else t)

@@ -17,7 +17,7 @@ _COPIES = ("aten.clone.default", "aten.contiguous.default")
 
 
 def _repeated_from(importer: Importer, node: Any) -> Any:
-    """Finds the node before repeated heads, view(clone(expand(unsqueeze(k, 2)))), or returns None."""
+    """Returns the node k of view(clone(expand(unsqueeze(k, 2)))), which repeats heads; None for other nodes."""
     chain = node
     if not isinstance(chain, torch.fx.Node) or str(chain.target) not in _VIEWS:
         return None
@@ -36,7 +36,7 @@ def _repeated_from(importer: Importer, node: Any) -> Any:
 
 
 def causal_offset(keep: Any) -> int | None:
-    """Finds the offset o for which [S, T] keeps exactly t <= s + o, or returns None."""
+    """Finds the offset o for which the mask [S, T] keeps exactly t <= s + o; returns None for other masks."""
     rows, columns = keep.shape
     offset = int(keep[0].sum()) - 1
     limit = torch.arange(rows).reshape(-1, 1) + offset
@@ -45,7 +45,7 @@ def causal_offset(keep: Any) -> int | None:
 
 
 def _constant_mask(mask: Any) -> tuple[bool, int | None]:
-    """For a constant mask: (whether it hides anything, the causal offset if it is a causal mask)."""
+    """Returns whether a constant mask hides or biases any score, and its causal offset or None."""
     keep = mask if mask.dtype == torch.bool else mask == 0
     if mask.dtype != torch.bool and not bool((keep | (mask <= torch.finfo(mask.dtype).min)).all()):
         return True, None  # the mask is a bias of the scores
@@ -101,7 +101,7 @@ def _attention(
 
 
 def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Broadcasts the batch axes of q, k and v; the number of key heads stays as it is."""
+    """Broadcasts the batch axes of q, k and v, but not the number of key heads."""
     rank = max(tensor.ndim for tensor in operands)
     lead = [(1,) * (rank - tensor.ndim) + tuple(tensor.shape[:-2]) for tensor in operands]
     wide = [max(sizes) for sizes in zip(*lead, strict=True)]
@@ -135,7 +135,7 @@ def _four(tensor: Tensor) -> Tensor:
 def _flash_attention(
     importer: Importer, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, *_: Any, **more: Any
 ) -> tuple[Any, ...]:
-    """Attention as AOTAutograd writes it; only its first result is supported."""
+    """Builds attention in the form that AOTAutograd emits; supports only its first result."""
     out = _attention(importer, q, k, v, more.get("attn_mask"), dropout, causal, more.get("scale"))
     return (out, *[None] * 8)
 

@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real tensors, for example in rotary embeddings that use complex rotations."""
+"""Complex numbers as pairs of real tensors; rotary embeddings with complex rotations need them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _conjugate(importer: Any, x: Any) -> Any:
 
 @handles("aten.angle.default")
 def _angle(importer: Any, x: Any) -> Tensor:
-    """Computes atan2 of the parts; a real number gives 0, pi if negative, NaN for NaN."""
+    """Computes atan2 of both parts; a real number gives 0, or pi if negative, or NaN for NaN."""
     if isinstance(x, Complex):
         return importer.apply("atan2", x.im, x.re)
     real = importer.tensor(x, importer.dtype)

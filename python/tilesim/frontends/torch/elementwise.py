@@ -41,7 +41,7 @@ _BINARY = {
 
 
 def _float_of(value: Any) -> float | None:
-    """The value of a Python number or of a constant tensor without axes, else None."""
+    """Returns the value of a Python number or constant scalar tensor, else None."""
     if isinstance(value, (bool, int, float)):
         return float(value)
     if isinstance(value, torch.Tensor) and value.ndim == 0 and not value.is_complex():
@@ -55,7 +55,7 @@ def _exact(number: float, dtype: str) -> bool:
 
 
 def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
-    """Whether an operand has more digits than a narrow dtype, so that torch computes in f32."""
+    """Whether a narrow dtype cannot represent a scalar operand, so that torch computes in f32."""
     if dtype not in ("f16", "bf16"):
         return False
     numbers = [number for number in map(_float_of, operands) if number is not None]
@@ -63,7 +63,7 @@ def _wide_scalar(dtype: str, operands: tuple[Any, ...]) -> bool:
 
 
 def elementwise(importer: Importer, function: str, *operands: Any, dtype: str | None = None) -> Tensor:
-    """Builds one function in the result's dtype, or in f32 if a scalar has more digits than a narrow dtype."""
+    """Builds one function in the result's dtype, or in f32 if a narrow dtype cannot represent a scalar."""
     result = dtype or importer.dtype
     compute = "f32" if _wide_scalar(result, operands) else result
     value = importer.apply(function, *[importer.tensor(operand, compute) for operand in operands])
@@ -71,7 +71,7 @@ def elementwise(importer: Importer, function: str, *operands: Any, dtype: str | 
 
 
 def _promoted(importer: Importer, *operands: Any) -> str:
-    """The dtype in which torch compares operands."""
+    """Returns the dtype in which torch compares operands."""
     fakes = [_like(importer, operand) for operand in operands]
     kind = torch.result_type(*fakes)
     return dtype_name(kind)
@@ -176,7 +176,7 @@ def _div_mode(importer: Importer, x: Any, y: Any, rounding_mode: str | None = No
 
 @handles("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def _remainder(importer: Importer, x: Any, y: Any) -> Tensor:
-    """Computes the remainder with the divisor's sign: the truncated one plus the divisor where the signs differ."""
+    """Computes the remainder with the divisor's sign: adds the divisor to a truncated remainder of the other sign."""
     dtype = importer.dtype
     a, b = importer.tensor(x, dtype), importer.tensor(y, dtype)
     rest = importer.apply("remainder", a, b)

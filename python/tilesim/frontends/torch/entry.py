@@ -34,21 +34,21 @@ def from_torch(
 ) -> Graph:
     """Reads a PyTorch module by torch.export.
 
-    Values that depend on no input (masks, positions, rotary tables) are evaluated while reading. Parameters become
-    weights in the module's memory; meta and fake parameters are enough for timing (integer and bool buffers count as
-    0). A buffer that the module changes becomes an input whose new value is an output (an alias); its present value is
+    Reading evaluates values that depend on no input (masks, positions, rotary tables). Parameters become
+    weights that share the module's memory; meta and fake parameters suffice for timing (integer and bool buffers are
+    0). A buffer that the module changes becomes an input whose new value is an output (an alias); its current value is
     the input's default.
 
     Args:
         module: a torch.nn.Module in train or eval mode, or a torch.export.ExportedProgram, which needs no arguments.
         args: positional arguments: example tensors that set shapes and dtypes.
         kwargs: keyword arguments.
-        name: of the graph; the module's class by default.
-        strict: let torch.export trace the Python bytecode; some static caches need it.
+        name: name of the graph; by default the module's class.
+        strict: whether torch.export traces Python bytecode, which some static caches need.
         functions: whether repeated layers become one function of the graph, called once per layer.
         passes: names of the pattern recognition passes to run, as for `tilesim.optimize`; "none" for none.
         fixed: tensor arguments and changed buffers that become constants of the graph: name patterns, or a mapping
-            from them to values (by default the values given). With a fixed position in a static cache, attention
+            from them to values (by default the arguments' values). With a fixed position in a static cache, attention
             reads only the filled part.
         shardings: sharding over the mesh by input name, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
         mesh: sizes of the device mesh axes, as {"d": 4}.
@@ -58,7 +58,7 @@ def from_torch(
 
     Raises:
         UserError: where torch is missing, or for another type of module.
-        Unsupported: for an unsupported ATen overload, which the message names with its place in your code.
+        Unsupported: for an unsupported ATen overload, which the message names with its line in your code.
     """
     need("torch", "torch")
     from .frontend import from_torch as build
@@ -88,25 +88,25 @@ def from_transformers(
 ) -> Graph:
     """Reads a Hugging Face transformers model from its configuration or the model itself.
 
-    A text generation model reads `context` tokens in phase prefill, and returns the logits of each and the keys and
-    values of all layers (cache.0.keys, ...). In phase decode it reads token number `context` with a static cache of
+    In phase prefill, a text generation model reads `context` tokens, and returns the logits of each and the keys and
+    values of all layers (cache.0.keys, ...). In phase decode, it reads token number `context` with a static cache of
     that length, which holds the earlier tokens: past.0.keys, ... are inputs, updated in place. Other text models read
     `context` tokens, image models one image of the configured size. Tilesim downloads nothing. A model built from a
     configuration has random weights, created when something reads them.
 
-    A model with an encoder and a decoder (T5, Whisper) is read as a whole. In phase prefill the encoder reads the
-    source: `context` tokens of text, or as much audio (or image) as the model has positions for. The decoder reads one
-    token for text, else a prompt of `context` tokens. In phase decode the decoder reads its token number `context`;
+    A model with an encoder and a decoder (T5, Whisper) gives one graph. In phase prefill, the encoder reads the
+    source: `context` tokens of text, or audio (or an image) of the model's full length. The decoder reads one
+    token for text, else a prompt of `context` tokens. In phase decode, the decoder reads token number `context`;
     keys and values of the source are also inputs (source_0_keys, ...), and the source is as long as in prefill.
 
     Args:
         model: a transformers.PretrainedConfig; a model, which keeps its weights; a model type ("gpt2", "llama", ...:
-            its default configuration); or the path of a config.json, or of a folder that holds one.
+            its default configuration); or the path of a config.json or of its folder.
         phase: "prefill" or "decode".
-        context: tokens, at least 1; 200 by default. Not for a model that reads no tokens.
+        context: number of tokens, at least 1; 200 by default. Only for models that read tokens.
         batch: number of texts, sounds or images.
-        dtype: of weights, activations and cache; the configuration's by default, else f32.
-        image: height and width in elements; the configuration's by default. Not for a model that reads no images.
+        dtype: data type of weights, activations and cache; by default the configuration's, else f32.
+        image: height and width in elements; by default the configuration's. Only for models that read images.
 
     Returns:
         The graph. Its `assumptions` name the class, dtype and phase.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...graph.tensor import Tensor
-from . import elementwise, layers, reduce  # noqa: F401 (their overloads are entered before)
+from . import elementwise, layers, reduce  # noqa: F401 (registers their overloads first)
 from .complex import Complex, each, magnitude, parts_of, quotient, sum_of
 from .importing import Importer
 from .shape import along, axis
@@ -33,7 +33,7 @@ def _is_complex(value: Any) -> bool:
 
 
 def _where_complex(overload: str, meaning: Any) -> None:
-    """Gives an overload a second handler, for complex operands."""
+    """Registers a second handler of an overload, for complex operands."""
     real = TABLE[overload]
 
     def build(importer: Importer, *args: Any, **keywords: Any) -> Any:
@@ -101,7 +101,7 @@ def _along(importer: Importer, x: Complex | Tensor, at: int, inverse: bool) -> C
 
 
 def _scaled(x: Complex, normalization: int, size: int, inverse: bool) -> Complex:
-    """Applies torch's scale (0: none, 1: root of the size, 2: size); `fft` already divides inverse transforms by it."""
+    """Divides by 1, the root of the size, or the size (normalization 0, 1, 2); `fft` has divided inverse transforms."""
     wanted = {0: 1.0, 1: 1 / math.sqrt(size), 2: 1 / size}[normalization]
     factor = wanted * (size if inverse else 1)
     return x if math.isclose(factor, 1, rel_tol=1e-12) else Complex(x.re * factor, x.im * factor)
@@ -122,7 +122,7 @@ def _complex_to_complex(importer: Importer, x: Any, dims: Sequence[int], normali
 
 @handles("aten._fft_r2c.default")
 def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalization: int, onesided: bool) -> Complex:
-    """Transforms the last named axis first, and keeps half of it where the rest follows by symmetry."""
+    """Transforms the last axis in `dims` first; if `onesided`, keeps the half that determines the other by symmetry."""
     real = importer.tensor(x)
     last, size = axis(dims[-1], real.ndim), _size(real, dims)
     value = _along(importer, real, last, False)
@@ -136,7 +136,7 @@ def _real_to_complex(importer: Importer, x: Any, dims: Sequence[int], normalizat
 
 @handles("aten._fft_c2r.default")
 def _complex_to_real(importer: Importer, x: Any, dims: Sequence[int], normalization: int, length: int) -> Tensor:
-    """Rebuilds the missing half along the last named axis: it is the mirrored conjugate of the other half."""
+    """Inverts a real transform; rebuilds the missing half of the last axis in `dims` as mirrored conjugate."""
     value = parts_of(importer, x)
     rank, last = value.re.ndim, axis(dims[-1], value.re.ndim)
     for dim in dims[:-1]:

@@ -15,7 +15,7 @@ Fixed: TypeAlias = Mapping[str, Any] | Sequence[str]
 
 
 def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
-    """Tensors of a program's fixed inputs, by name."""
+    """Returns the tensors of a program's fixed inputs by name."""
     wanted = fixed if isinstance(fixed, Mapping) else dict.fromkeys([fixed] if isinstance(fixed, str) else fixed)
     if not wanted:
         return {}
@@ -32,7 +32,7 @@ def fixed_values(program: Any, fixed: Fixed) -> dict[str, Any]:
 
 
 def _present_values(program: Any) -> dict[str, tuple[Any, Any]]:
-    """Fake tensor and present value of every tensor argument and changed buffer."""
+    """Returns fake tensor and current value of every tensor argument and changed buffer by name."""
     signature = program.graph_signature
     metas = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     given = torch.utils._pytree.tree_leaves(program.example_inputs)

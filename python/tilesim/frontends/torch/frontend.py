@@ -23,7 +23,7 @@ from ...base.errors import shown, unsupported, user_error
 from ...base.locks import QUIET
 from ...graph import Graph
 from ...graph.torch_arrays import to_torch
-from . import (  # noqa: F401 (they enter the table)
+from . import (  # noqa: F401 (their import fills the table)
     activations,
     attention,
     elementwise,
@@ -56,7 +56,7 @@ _LOGS = ("torch.export", "torch.fx", "torch._dynamo", "torch._export", "torch._s
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences torch's warnings and its log of a failed export; errors carry the message."""
+    """Silences torch's warnings and log of a failed export, because the raised error has the message."""
     loggers = [logging.getLogger(name) for name in _LOGS]
     with QUIET, warnings.catch_warnings(), redirect_stderr(io.StringIO()):
         levels = [one.level for one in loggers]
@@ -90,7 +90,7 @@ def _register_caches() -> None:
 
 
 def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, strict: bool = False) -> Any:
-    """Runs torch.export; raises Tilesim's errors."""
+    """Runs torch.export and converts its errors to Tilesim's."""
     if not isinstance(module, torch.nn.Module):
         is_path = isinstance(module, (str, os.PathLike))
         value = shown(module) if is_path else type(module).__name__
@@ -120,7 +120,7 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
 
 
 def _unfit(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
-    """The error for inputs that are not tensors, or that `forward` does not take."""
+    """Returns the error for inputs without tensors, or that `forward` does not accept; None for valid inputs."""
     place, leaves = type(module).__name__, torch.utils._pytree.tree_leaves((args, dict(kwargs)))
     if not leaves:
         return user_error("missing example inputs", place=place,
@@ -144,7 +144,7 @@ _PACKED = "Quantize with torchao's PT2E flow, whose weights are tensors, or take
 
 
 def _custom_object(module: torch.nn.Module) -> str:
-    """Names the first module with an object of a TorchScript class, such as the packed weights of quantized layers."""
+    """Names the first module that holds a TorchScript object, such as packed weights of quantized layers; else ""."""
     held = ((name, part, value) for name, part in module.named_modules() for value in vars(part).values())
     found = next((one for one in held if isinstance(one[2], torch.ScriptObject)), None)
     return "" if found is None else f"{type(found[1]).__name__} {found[0]}: {found[2]._type().qualified_name()}"
@@ -156,7 +156,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _failed(error: Exception, what: str, place: str) -> Exception:
-    """An error with the first line of torch's message, and with the usual fix if one is known."""
+    """Converts torch's error to one with the first line of its message and, for known errors, the usual fix."""
     lines, name = str(error).strip().splitlines(), type(error).__name__
     suggestion = "Give inputs of the shapes and dtypes that forward takes" if "forward" in what else ""
     if "DataDependent" in name or "data-dependent" in str(error):
@@ -194,7 +194,7 @@ def decomposed(program: Any) -> Any:
 
 
 def _is_functional(program: Any) -> bool:
-    """Whether a program is in functional form already, because the conversion takes torch milliseconds per call."""
+    """Whether a program is in functional form already, which saves torch's conversion of milliseconds per call."""
     return all(
         node.op in ("placeholder", "output") or (node.op == "call_function" and _is_pure(node.target))
         for node in program.graph.nodes
@@ -203,7 +203,7 @@ def _is_functional(program: Any) -> bool:
 
 @functools.cache
 def _is_pure(target: Any) -> bool:
-    """Whether an overload of the table changes no argument, draws no random number, and returns a new tensor or a plain
+    """Whether a supported overload changes no argument, draws no random number, and returns a new tensor or a simple
     view."""
     if not isinstance(target, torch._ops.OpOverload) or str(target) not in TABLE or target._schema.is_mutable:
         return False
@@ -223,7 +223,7 @@ def _name_constants(program: Any) -> None:
 
 
 def _decompositions(program: Any) -> dict[Any, Any]:
-    """torch's decompositions of the unsupported overloads whose results depend on an input."""
+    """Returns torch's decompositions of the unsupported overloads whose results depend on an input."""
     targets = {node.target for node in _dependent(program)}
     missing = [target for target in targets if str(target) not in TABLE and str(target) not in IGNORED]
     missing += {node.target for node in _dependent(program) if _reads_further(node)}
@@ -239,14 +239,14 @@ def _decompositions(program: Any) -> dict[Any, Any]:
 
 
 def _reads_further(node: Any) -> bool:
-    """Whether the additional results of an operation (statistics, indices of maxima) are used."""
+    """Whether any node uses the additional results of an operation (statistics, indices of maxima)."""
     if str(node.target) not in _FURTHER:
         return False
     return any(len(user.args) > 1 and user.args[1] != 0 for user in node.users)
 
 
 def _dependent(program: Any) -> list[Any]:
-    """Calls whose value depends on an input or parameter; the others are evaluated while reading."""
+    """Returns the calls that depend on an input or parameter; reading evaluates the other calls."""
     stored = {InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
     specs = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
     unknown, calls = set(), []

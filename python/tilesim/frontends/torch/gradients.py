@@ -28,19 +28,19 @@ def _convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """Builds both gradients as convolutions: the result's gradient with the reversed kernel, and the input with it."""
+    """Builds the gradients of input (result gradient * reversed kernel) and weight (input * result gradient)."""
     grad, image, weight = importer.tensor(gradient), importer.tensor(x), importer.tensor(w)
     count = weight.ndim - 2
     steps, pads, spread = listed(stride, count), listed(padding, count), listed(dilation, count)
     results: list[Any] = [None, None, None]
-    if transposed:  # the adjoint of a convolution from result to input: that convolution, and its weights' gradient
+    if transposed:  # the adjoint of a convolution: its input gradient is that convolution
         if wanted[0]:
             whole = _conv(importer, grad, weight, None, steps, pads, spread, groups)
             results[0] = whole[tuple(slice(0, extent) for extent in (*whole.shape[:2], *image.shape[2:]))]
         if wanted[1]:
             results[1] = _weight_gradient(importer, image, grad, weight, (steps, pads, spread), groups)
     elif wanted[0]:
-        # output padding is the difference to the size of the plain transposed convolution
+        # output padding is the size beyond that of a transposed convolution without it
         rest = [
             extent - ((out - 1) * step - 2 * pad + far * (size - 1) + 1)
             for extent, out, step, pad, far, size in zip(
@@ -58,7 +58,7 @@ def _convolution_backward(
 def _weight_gradient(
     importer: Importer, grad: Tensor, image: Tensor, weight: Tensor, window: tuple[list[int], ...], groups: int
 ) -> Tensor:
-    """Sums over images with the result's positions as the window; strides and dilations are swapped."""
+    """Builds the weight gradient as a convolution whose kernel is the result gradient; swaps strides and dilations."""
     steps, low, spread = window
     x_labels, w_labels = (window_labels(lead, weight.ndim - 2) for lead in ("CN", "IO"))
     pads = []

@@ -1,6 +1,6 @@
 """Walks an exported program (torch.export) and builds the graph operation by operation.
 
-A value is a `Tensor` of the builder; a torch tensor, which depends on no input and which torch evaluates while the
+A value is a `Tensor` of the builder; a torch tensor that depends on no input and that torch evaluates while the
 graph is read (masks, positions, rotary tables); a tuple of values; or a Python number.
 """
 
@@ -55,7 +55,7 @@ class Importer:
         results: Sequence[str] = (),
     ) -> None:
         self.program, self.functions, self.fixed, self.names = program, functions, fixed or {}, names or {}
-        self.results = list(results)  # names of the module's results; torch chooses the others
+        self.results = list(results)  # names of the module's results; torch names the rest
         self.foreign, self.folded = foreign, 0
         self.codes: set[Any] = set()  # constant nodes that unpack words into bits
         self.words: dict[int, Any] = {}  # identity of a value -> integers unpacked from words
@@ -83,13 +83,13 @@ class Importer:
 
     @property
     def dtype(self) -> str:
-        """dtype of the current operation's (first) result, or of the parts of a complex result."""
+        """dtype of the current operation's first result; for a complex result, of its parts."""
         meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
         return COMPLEX.get(meta.dtype) or dtype_name(meta.dtype, self._place)
 
     @property
     def shape(self) -> list[int]:
-        """Shape of the current operation's (first) result."""
+        """Shape of the current operation's first result."""
         meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
         return self.extents(meta.shape)
 
@@ -106,7 +106,7 @@ class Importer:
         return unsupported(what, place=place, value=value, suggestion=suggestion)
 
     def tensor(self, value: Any, dtype: str | None = None) -> Tensor:
-        """Converts a value to a tensor of the builder, in a dtype if one is named."""
+        """Converts a value to a tensor of the builder, with data type `dtype` if given."""
         if isinstance(value, torch.Tensor):
             value = self.weights.constant(value, self._name, codes=id(value) in self.words)
         elif isinstance(value, (bool, int, float)):
@@ -137,7 +137,7 @@ class Importer:
     # --- the walk ---
 
     def run(self) -> Graph:
-        """Reads the whole program."""
+        """Reads the program and returns its graph."""
         from .repeats import call_run, repeated
 
         self._inputs()
@@ -167,7 +167,7 @@ class Importer:
 
     @contextmanager
     def within(self, builder: GraphBuilder, values: dict[Any, Any], prefix: str) -> Iterator[None]:
-        """Builds into a function with these values; names of its operations drop the prefix."""
+        """Directs building to a function with these values; operation names lose the prefix."""
         outer = self.builder, self.values, self._prefix
         self.builder, self.values, self._prefix = builder, values, prefix
         self.weights.builder = builder
@@ -266,7 +266,7 @@ class Importer:
         return self._checked(handler(self, *args, **keywords))
 
     def _python(self, node: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
-        """Runs arithmetic on sizes, which torch leaves as Python functions."""
+        """Runs arithmetic on sizes, which exported programs call as Python functions."""
         if any(isinstance(argument, Tensor) for argument in args):
             raise self.unsupported("unsupported function")
         return node.target(*args, **keywords)
@@ -286,7 +286,7 @@ class Importer:
         return result
 
     def _widens(self, node: Any, sizes: Sequence[int]) -> bool:
-        """Whether a folded result would take more bytes than its sources: dequantized codes, repeated scales."""
+        """Whether folding takes more bytes than the sources, as for dequantized codes or repeated scales."""
         overload, sources = str(node.target), node.all_input_nodes
         given = [x for x in (self.values[source] for source in sources) if isinstance(x, torch.Tensor)]
         if is_of_bits(overload) or any(source in self.codes for source in sources):
@@ -372,7 +372,7 @@ class Importer:
             self.changed.append((name, str(spec.target)))
 
     def _output(self, node: Any, name: str) -> str:
-        """Makes a node's value an output of the graph. Copies inputs, constants and values that are outputs already."""
+        """Declares a node's value as graph output; copies inputs, constants and values that are outputs already."""
         self._name = name
         value = self.value(node)
         tensor = joined(self.builder, value.re, value.im) if hasattr(value, "im") else self.tensor(value)

@@ -16,7 +16,7 @@ from .table import handles
 
 
 def indices_of(importer: Importer, index: Any, extent: int, wraps: bool = False) -> Tensor:
-    """Converts indices: with `wraps` negative ones count from the end, else they raise an error at run time."""
+    """Converts indices; negative ones count from the end if `wraps`, else they raise an error at run time."""
     if isinstance(index, torch.Tensor):
         if index.dtype == torch.bool:
             raise importer.unsupported("indexing by a bool mask, whose result size depends on data", suggestion=_MASK)
@@ -49,7 +49,7 @@ def _index_of_scalar(importer: Importer, x: Tensor, index: Any) -> Tensor:
 
 
 def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
-    """Gathers with index tensors of one shape on `axes` of x; their axes start at `front` in the result."""
+    """Gathers from `axes` of x with index tensors of one shape, whose axes start at `front` in the result."""
     shape = list(parts[0].shape)
     if 0 in shape and any(x.shape[i] == 0 for i in axes):  # gathers nothing from an empty table
         rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
@@ -61,7 +61,7 @@ def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], f
 
 @handles("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
-    """Indexes; the indices' axes replace the first indexed axis if indexed axes are adjacent, else they come first."""
+    """Indexes x; the axes of the indices replace adjacent indexed axes, else they come first in the result."""
     tensor = importer.tensor(x)
     axes = [i for i, index in enumerate(indices) if index is not None]
     parts = [indices_of(importer, indices[i], tensor.shape[i], wraps=True).convert("i64") for i in axes]
@@ -130,7 +130,7 @@ def _select_scatter(importer: Importer, x: Any, source: Any, dim: int, index: in
 
 @handles("aten.unfold.default", "aten.diagonal.default", "aten.as_strided.default")
 def _selection(importer: Importer, x: Any, *how: Any, **more: Any) -> Tensor:
-    """Selects elements by position: torch selects among position numbers, and a gather follows."""
+    """Selects elements by position: applies the overload to element numbers in torch, then gathers these elements."""
     tensor = importer.tensor(x)
     strides = importer.source_of(0).meta["val"].stride()
     count = math.prod(tensor.shape)

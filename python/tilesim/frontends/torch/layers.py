@@ -27,7 +27,7 @@ def _linear(importer: Importer, x: Any, w: Any, bias: Any = None) -> Tensor:
 
 
 def product(importer: Importer, a: Any, b: Any, bias: Tensor | None = None) -> Tensor:
-    """Multiplies as torch.matmul; integers wrap in their own dtype."""
+    """Multiplies like torch.matmul; integers wrap in their dtype."""
     left, right = importer.tensor(a), importer.tensor(b)
     if left.dtype[0] in "iu":
         left, right = left.convert("i64"), right.convert("i64")
@@ -121,7 +121,7 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Convolves the input, spread by the stride, with the reversed kernel."""
+    """Convolves the input, dilated by the stride, with the reversed kernel."""
     weight = importer.tensor(w)
     count = weight.ndim - 2
     steps, pads = listed(dilation, count), []
@@ -188,7 +188,7 @@ def _layer_norm(
 def _rms_norm(importer: Importer, x: Any, shape: Sequence[int], w: Any = None, epsilon: float | None = None) -> Any:
     tensor = importer.tensor(x)
     if epsilon is None:
-        epsilon = 2.0**-52 if tensor.dtype == "f64" else 2.0**-23  # torch takes that of the dtype it computes in
+        epsilon = 2.0**-52 if tensor.dtype == "f64" else 2.0**-23  # torch takes epsilon of its compute dtype
     dims = list(range(tensor.ndim - len(shape), tensor.ndim))
     value = _normalized(importer, tensor, w, mode="rms", dims=dims, epsilon=float(epsilon))
     return (value, None) if "_fused" in str(importer.node.target) else value
@@ -284,7 +284,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, list[list[Tensor]]]:
-    """Builds all layers: the result [steps, batch, directions * hidden], and the last states by layer and direction."""
+    """Builds all layers; returns [steps, batch, directions * hidden] and the last states by layer and direction."""
     if train and dropout:
         raise importer.unsupported("dropout between recurrent layers", str(dropout), "Call module.eval() first")
     b, directions = importer.builder, 2 if bidirectional else 1

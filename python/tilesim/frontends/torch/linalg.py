@@ -11,13 +11,13 @@ from .table import handles
 
 
 def _status(importer: Importer, x: Tensor) -> Tensor:
-    """The number of the first non-positive pivot on a factor's diagonal [.., n]."""
+    """Returns the number, from 1, of the first non-positive pivot on a factor's diagonal [.., n]; 0 without one."""
     bad = importer.apply("logical_not", importer.apply("greater", x, importer.tensor(0.0, x.dtype)))
     return factors.first_set(importer.builder, bad)
 
 
 def _triangle(importer: Importer, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
-    """Keeps x where the row is at most `offset` beyond the column; sets the rest to zero."""
+    """Keeps x where row + offset <= column (upper) or >= column (lower); sets the rest to zero."""
     n = x.ndim
     shape = [1] * (n - 2) + list(x.shape[-2:])
     row, column = (importer.op("iota", shape=shape, dtype="i32", dim=n - 2 + i) for i in (0, 1))
@@ -28,7 +28,7 @@ def _triangle(importer: Importer, x: Tensor, upper: bool, offset: int = 0) -> Te
 
 @handles("aten.linalg_cholesky_ex.default")
 def _cholesky_ex(importer: Importer, a: Any, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """Computes the factor and LAPACK's status. Where torch raises an error, it is NaN from the failing pivot on."""
+    """Computes the factor and LAPACK's status; the factor is NaN from a failing pivot on, where torch raises."""
     x = importer.tensor(a)
     # torch reads the lower triangle for both factors
     factor = importer.op("linear_solve", x, mode="cholesky", lower=True)
@@ -78,7 +78,7 @@ def _cholesky_solve(importer: Importer, b: Any, factor: Any, upper: bool = False
 
 @handles("aten.linalg_inv_ex.default")
 def _inv_ex(importer: Importer, a: Any, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """Computes the inverse by LU factors; the status is that of a regular matrix."""
+    """Computes the inverse by LU factors; the status always says that the matrix is regular."""
     x = importer.tensor(a)
     return factors.inverse(importer.builder, x), _regular(importer, x)
 

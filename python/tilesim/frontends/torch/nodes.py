@@ -1,4 +1,4 @@
-"""Nodes of an exported program: their places and names, and which are ignored or evaluated while reading."""
+"""Nodes of an exported program: source lines, names, and which of them reading ignores or evaluates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IGNORED = """
 """
 IGNORED = {f"aten.{name}" for name in _IGNORED.split()}
 
-#: Number of elements; larger values that depend on no input become operations.
+#: Most elements of a value that reading evaluates.
 FOLD_LIMIT = 1 << 24
 
 _FOLDED = """
@@ -28,11 +28,11 @@ _FOLDED = """
     rsqrt scalar_tensor select.int sin slice.Tensor split.Tensor split_with_sizes sqrt squeeze squeeze.dim stack
     sub.Scalar sub.Tensor t transpose.int tril triu unbind.int unsqueeze view where.self zeros zeros_like
 """
-#: Overloads that are safe to evaluate for untrusted files: their time is proportional to their results and they check
+#: Overloads that are safe to evaluate for untrusted files: their time is proportional to their results, and they check
 #: their arguments (some of torch's overloads write to unchecked addresses).
 FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
 
-#: Number of elements; smaller results are always stored.
+#: Number of elements up to which evaluated results are always stored.
 MAX_CONSTANT = 4096
 _BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
 _VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
@@ -42,14 +42,14 @@ _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential
 
 
 class UnreadWeight:
-    """A weight that no operation reads yet."""
+    """A parameter that no operation has read yet, so that the graph has no weight for it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 def place_of(node: Any) -> str:
-    """The user's source line of a node, the innermost one outside torch, as "file:line: text"."""
+    """Returns a node's innermost source line outside torch, as "file:line: text"."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     found = ""
     for i, line in enumerate(lines):
@@ -66,13 +66,13 @@ def place_of(node: Any) -> str:
 
 
 def path_of(node: Any) -> str:
-    """Path of the innermost module of a node."""
+    """Returns the path of a node's innermost module."""
     paths = [str(path) for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
     return paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
 
 
 def name_of(node: Any) -> str:
-    """Path of the innermost module, followed by the operation if the module has several."""
+    """Returns the path of the innermost module, followed by the operation if the module has several."""
     stack = node.meta.get("nn_module_stack") or {}
     path = path_of(node)
     operation = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else node.name

@@ -24,7 +24,7 @@ def _window(
     dilation: list[int],
     combiner: str,
 ) -> Tensor:
-    """Reduces windows; the result's shape (ceil_mode) determines the padding at the end."""
+    """Reduces windows; derives the padding at the end, which ceil_mode needs, from the result's shape."""
     count = len(size)
     lead = x.ndim - count
     pads = [0, 0] * lead
@@ -45,7 +45,7 @@ def _windows(
 
 
 def _settings(importer: Importer, size: Any, stride: Any, padding: Any) -> tuple[int, list[int], list[int], list[int]]:
-    """Number of pooled axes, window, strides and pads."""
+    """Returns number of pooled axes, window, strides and pads."""
     count = int(str(importer.node.target).split("pool")[1][0])
     window = listed(size, count)
     return count, window, listed(stride, count) if stride else window, listed(padding, count)
@@ -92,7 +92,7 @@ def _averaged(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Divides each window's sum by torch's divisor of that window."""
+    """Divides each window's sum by the divisor that torch defines for it."""
     count = len(window)
     if divisor is None and ((include_pad and not ceil) or (not any(pads) and not ceil)):
         divisor = math.prod(window)
@@ -120,7 +120,7 @@ def _avg_pool_backward(
     include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Sums gradients of the windows that contain an element: a windowed sum of gradients dilated by the strides."""
+    """Sums, for each element, the gradients of its windows, as a windowed sum of gradients dilated by the strides."""
     count, window, steps, pads = _settings(importer, size, stride, padding)
     image = importer.tensor(x)
     grad = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")

@@ -1,4 +1,4 @@
-"""Times eager torch per operation, by the importer's names."""
+"""Times eager torch per operation, with the operation names of the graph."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Timed(torch.fx.Interpreter):
 
 
 def _values(program: Any, args: Any) -> list[Any]:
-    """The values of the program's placeholders: parameters, buffers, constants, the user's tensors."""
+    """Returns the values of the program's placeholders: parameters, buffers, constants, user inputs."""
     state: Mapping[str, Any] = {**program.constants, **program.state_dict}
     users = iter(torch.utils._pytree.tree_leaves(((args if isinstance(args, (tuple, list)) else (args,)), {})))
     return [

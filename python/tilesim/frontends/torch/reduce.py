@@ -1,4 +1,4 @@
-"""Handlers for overloads that reduce, scan, normalize along axes, or choose."""
+"""Handlers for overloads that reduce, scan or normalize along axes, or select elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _dims(tensor: Tensor, dim: Any) -> list[int]:
 
 
 def reduced(importer: Importer, x: Tensor, combiner: str, dim: Any = None, keep: bool = False) -> Tensor:
-    """Reduces axes, all by default. Returns a tensor without axes unchanged."""
+    """Reduces axes, by default all; returns a scalar tensor unchanged."""
     dims = [] if x.ndim == 0 else _dims(x, dim)
     if not dims and combiner not in ("argmax", "argmin"):
         return x

@@ -1,4 +1,4 @@
-"""Repeated layers: equal runs of operations of the children of a module list, with different weights, become one
+"""Finds repeated layers: equal runs of operations in the children of a module list, with different weights, become one
 function of the graph, called once per layer."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MIN_OPERATIONS = 8
 
 
 class LayerNodes:
-    """Nodes of one layer, the values that they read from outside, and the nodes that are used outside."""
+    """Nodes of one layer, values that they read from outside, and nodes that other layers read."""
 
     def __init__(self, key: str, nodes: list[Any]) -> None:
         self.key, self.nodes = key, nodes
@@ -31,13 +31,13 @@ class LayerNodes:
 
 
 def _key(node: Any) -> str:
-    """Path of the layer: up to the first number, as "model.layers.3"."""
+    """Returns a node's layer: its path up to the first number, such as "model.layers.3"."""
     found = re.match(r"(?:.*?\.)??\d+(?=\.|$)", path_of(node))
     return found[0] if found else ""
 
 
 def _runs(importer: Any) -> list[LayerNodes]:
-    """Finds maximal sequences of nodes of one layer, without nodes that torch has evaluated."""
+    """Returns maximal sequences of nodes of one layer, without nodes that torch has evaluated."""
     runs: list[LayerNodes] = []
     open_run: LayerNodes | None = None
     for node in importer.program.graph.nodes:
@@ -123,7 +123,7 @@ def repeated(importer: Any) -> dict[Any, LayerNodes]:
 
 
 def call_run(importer: Any, run: LayerNodes, functions: dict[Any, GraphBuilder]) -> None:
-    """Calls the function of a run, which is defined at its first occurrence, and stores the results."""
+    """Calls the function of a run, defines it at its first occurrence, and stores the results."""
     function = functions.get(run.signature)
     if function is None:
         function = functions[run.signature] = _define(importer, run, len(functions))

@@ -28,7 +28,7 @@ _COMBINERS = {
 
 @handles("aten.topk.default")
 def _topk(importer: Importer, x: Any, k: int, dim: int = -1, largest: bool = True, ordered: bool = True) -> Any:
-    """Finds the largest elements in order; of equal elements the lower index comes first (torch leaves that open)."""
+    """Finds the largest elements in order; ties prefer the lower index (torch does not define their order)."""
     tensor = importer.tensor(x)
     if tensor.ndim == 0:
         return tensor, importer.tensor(torch.zeros((), dtype=torch.int64))
@@ -45,7 +45,7 @@ def _sort(importer: Importer, x: Any, dim: int = -1, descending: bool = False, *
 
 @handles("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
 def _searchsorted(importer: Importer, row: Any, x: Any, right: bool = False, **more: Any) -> Tensor:
-    """Counts the elements of a sorted row before each x (all for NaN), by comparing all pairs."""
+    """Counts, by comparing all pairs, the elements of a sorted row that precede each x; all precede NaN."""
     sorter, side = more.get("sorter"), more.get("side")
     right = bool(more.get("right", right)) if side is None else side == "right"
     tensor = importer.tensor(row)
@@ -158,7 +158,7 @@ def _index_rows(importer: Importer, x: Any, dim: int, index: Any, source: Any, *
 
 
 def _first(index: Any, extent: int) -> int | None:
-    """The first of consecutive constant row indices within the extent, else None."""
+    """Returns the first row index if the indices are constant, consecutive and within the extent; else None."""
     if not isinstance(index, torch.Tensor) or index.numel() == 0:
         return None
     places = index.reshape(-1).tolist()

@@ -15,7 +15,7 @@ from .table import handles
 
 
 def axis(dim: int, rank: int) -> int:
-    """Counts an axis from the front."""
+    """Converts an axis index, negative ones count from the end, to an index from the front."""
     return dim + rank if dim < 0 else dim
 
 
@@ -91,7 +91,7 @@ def _slice(
 
 
 def along(tensor: Tensor, dim: int, index: Any) -> Tensor:
-    """Selects a part of one axis, or one element."""
+    """Indexes one axis by a slice or an integer."""
     key: list[Any] = [slice(None)] * tensor.ndim
     key[axis(dim, tensor.ndim)] = index
     return tensor[tuple(key)]
@@ -157,7 +157,7 @@ def _stack(importer: Importer, tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 @handles("aten.repeat.default", "aten.tile.default")
 def _repeat(importer: Importer, x: Any, repeats: Sequence[int]) -> Tensor:
-    """Repeats: each axis becomes [repeat, extent] by a broadcast, then one axis again."""
+    """Repeats x: broadcasts each axis to [repeat, extent], then merges both."""
     tensor = importer.tensor(x)
     shape = [1] * (len(importer.shape) - tensor.ndim) + list(tensor.shape)
     times = [1] * (len(shape) - len(repeats)) + list(repeats)
@@ -252,9 +252,9 @@ def _border_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
     "prims.convert_element_type.default",
 )
 def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """Floats round to integers toward zero; out of range they wrap modulo 2^width, and NaN and infinities give 0.
+    """Converts dtypes. Floats round to integers toward zero and wrap modulo 2^width; NaN and infinities give 0.
 
-    f8e4m3fn has no infinity: numbers beyond 448 become 448. Other formats give infinity or NaN.
+    Numbers beyond 448 become 448 in f8e4m3fn, which has no infinity. Other formats give infinity or NaN.
     """
     tensor = importer.tensor(x)
     dtype = importer.dtype
@@ -264,7 +264,7 @@ def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
         return importer.apply("not_equal", tensor, importer.builder.scalar(0, tensor.dtype))
     if dtype == "f8e4m3fn" and tensor.dtype != "bool":
         return importer.op("convert", tensor, dtype=dtype, overflow="saturate")
-    if dtype == "f8e8m0fnu":  # only powers of two: torch drops the sign, and zero becomes the least power
+    if dtype == "f8e8m0fnu":  # has only powers of two: torch drops the sign, and zero becomes the least power
         wide = importer.apply("abs", tensor.convert("f32"))
         tensor = importer.apply("maximum", wide, importer.builder.scalar(2.0**-127, "f32"))
     return importer.op("convert", tensor, dtype=dtype)
@@ -276,7 +276,7 @@ def _view_dtype(importer: Importer, x: Any, dtype: Any) -> Tensor:
 
 
 def filled(importer: Importer, value: float) -> Tensor:
-    """A tensor of the result's shape with one value everywhere."""
+    """Returns a tensor of the result's shape filled with one value."""
     return importer.broadcast(importer.builder.scalar(value, importer.dtype), importer.shape)
 
 

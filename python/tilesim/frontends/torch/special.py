@@ -1,4 +1,4 @@
-"""Special functions and medians of torch as short compositions."""
+"""Builds special functions and medians of torch as short compositions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _sign(importer: Importer, x: Any) -> Tensor:
 
 
 def _negative(importer: Importer, x: Tensor) -> Tensor:
-    """Whether the sign bit is set, also in -0 and NaN."""
+    """Tests the sign bit, also of -0 and NaN."""
     bits = importer.op("bitcast", x, dtype=_BITS[x.dtype]) if x.dtype in _BITS else x
     return _less(importer, bits, 0)
 
@@ -56,7 +56,7 @@ def _copysign(importer: Importer, x: Any, y: Any) -> Tensor:
 
 @handles("aten.nextafter.default")
 def _nextafter(importer: Importer, x: Any, y: Any) -> Tensor:
-    """Steps the bits, which order numbers of one sign; zero steps to the least number of y's sign."""
+    """Adds 1 to or subtracts 1 from the bits, which order numbers of equal sign; zero steps to the least number."""
     a, b = importer.tensor(x, importer.dtype), importer.tensor(y, importer.dtype)
     whole = _BITS[a.dtype]
     lowest = importer.op("bitcast", _number(importer, -0.0, a), dtype=whole)  # only the sign bit is set
@@ -138,7 +138,7 @@ def _atanh(importer: Importer, x: Any) -> Tensor:
 
 
 # Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2010), table of the single precision coefficients:
-# of w - 2.5 where w = -log(1 - x^2) < 5, of sqrt(w) - 3 above.
+# polynomials in w - 2.5 for w = -log(1 - x^2) < 5, and in sqrt(w) - 3 above.
 _ERFINV = (
     (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
      0.246640727, 1.50140941),

@@ -11,9 +11,9 @@ TABLE: dict[str, Handler] = {}
 
 
 def handles(*overloads: str) -> Callable[[Handler], Handler]:
-    """Registers a function for overloads, as "aten.add.Tensor".
+    """Registers a function for overloads such as "aten.add.Tensor".
 
-    The importer calls f(importer, *arguments, **keywords) with the overload's arguments, where tensors are values of
+    The importer calls f(importer, *arguments, **keywords) with the overload's arguments, whose tensors are values of
     the importer. The function returns a value or a tuple of values.
     """
 

@@ -51,13 +51,13 @@ def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callabl
         run = runner(graph)
 
         def apart(*args: Any) -> Any:
-            # torch keeps its modes per thread and cannot export inside an autograd function
+            # torch's modes are per thread, and it cannot export inside an autograd function
             with ThreadPoolExecutor(1) as thread:
                 return thread.submit(_without_gradients, run, args).result()
 
         return make_boxed_func(apart)
 
-    # decomposed attention gives products and a softmax in both directions; fused attention has a special gradient
+    # decomposed attention gives matrix products and a softmax in both passes; fused attention has a special gradient
     with warnings.catch_warnings(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         warnings.simplefilter("ignore", DeprecationWarning)
         made = aot_autograd(

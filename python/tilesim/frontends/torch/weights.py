@@ -1,4 +1,4 @@
-"""Adds parameters, buffers and constants of a torch program as weights, by reference; ties shared storage."""
+"""Adds parameters, buffers and constants of a torch program as weights without copies; ties shared storage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WeightStore:
             self.ties[name] = first
 
     def tensor(self, name: str) -> Tensor:
-        """The weight registered under a path."""
+        """Returns the weight registered under a path."""
         name = self.ties.get(name, name)
         value, trainable = self._values[name]
         dtype = dtype_name(value.dtype, name)
@@ -42,12 +42,12 @@ class WeightStore:
         if not is_real(value) and value.device.type in ("meta", "cpu"):
             if value.is_floating_point() or value.is_complex() or trainable:
                 return self.builder.weight(name, list(value.shape), dtype, trainable=trainable)
-            value = torch.zeros(value.shape, dtype=value.dtype)  # as positions or masks, 0 is always valid
+            value = torch.zeros(value.shape, dtype=value.dtype)  # 0 is a valid position or mask
         array = elements_of(value)
         return Tensor(self.builder, core.weight(name, data=array, trainable=trainable, share=True))
 
     def constant(self, value: Any, name: str, codes: bool = False) -> Tensor:
-        """A constant tensor; views of the same memory share a weight. Codes of 4 bits are stored in 4 bits."""
+        """Adds a constant as weight; equal views of memory share one. Stores 4-bit codes in 4 bits."""
         key = (value.data_ptr(), value.dtype, tuple(value.shape), tuple(value.stride()))
         if key not in self._constants:
             stem = f"{name}.constant" if name else "constant"
@@ -65,7 +65,7 @@ class WeightStore:
 
 
 def _narrow(array: np.ndarray[Any, Any]) -> str | None:
-    """The 4-bit type that holds all elements of a large integer array, or None."""
+    """Returns the 4-bit type that can hold all elements of a large integer array, or None."""
     few = 4096  # arrays of at most this many elements keep their dtype
     if array.size <= few or array.dtype == np.bool_:
         return None

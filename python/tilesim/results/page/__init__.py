@@ -1,4 +1,4 @@
-"""Shows a result as HTML page and in notebooks."""
+"""Shows a result as an HTML page and in notebooks."""
 
 from .sections import page, picture
 

@@ -1,4 +1,4 @@
-"""Adds a baseline to a page: each operation's time there, and the difference."""
+"""Adds a baseline to a result's page: each operation's time in the baseline, and the difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..result_calls import ASKED
 
 __all__ = ["Baseline", "against"]
 
-_ONLY = 200  # most operations that only the baseline has and a page lists
+_ONLY = 200  # most operations that a page lists among those that only the baseline has
 
 
 class Baseline:
@@ -30,7 +30,7 @@ class Baseline:
         return cycles if own.unit == "cycles" else cycles / own.a.data["hertz"]
 
     def _matched(self, result: Any) -> tuple[dict[int, float | None], int, int]:
-        """Baseline times by index of the result's operations; how many match in groups, and how many do not match."""
+        """Returns baseline times by operation index, and the numbers of operations matched in groups and unmatched."""
         places = {id(row): place for place, row in enumerate(result.data["operations"])}
         times: dict[int, float | None] = {}
         joined = alone = 0
@@ -48,7 +48,7 @@ class Baseline:
         return times, joined, alone
 
     def columns(self) -> list[Column]:
-        """The columns of baseline time, difference and change."""
+        """Returns the columns of baseline time, difference and change."""
         return [
             Column("before", "baseline", self._form),
             Column("difference", "difference", f"+{self._form}"),
@@ -56,7 +56,7 @@ class Baseline:
         ]
 
     def joined(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Adds these columns to the rows of the table of operations."""
+        """Adds the values of `columns` to the rows of the table of operations."""
         second = 1.0 if self.comparison.unit == "cycles" else 1 / self.comparison.b.data["hertz"]
         found = []
         for row in rows:
@@ -66,7 +66,7 @@ class Baseline:
 
     @property
     def note(self) -> str:
-        """A note about these columns."""
+        """Explains the columns of `columns`."""
         said = "Difference: this result minus the baseline."
         if self.joined_kernels:
             said += (
@@ -77,7 +77,7 @@ class Baseline:
         return said
 
     def sections(self) -> list[Section]:
-        """Headline, totals, differences, and the operations that only the baseline has."""
+        """Returns the sections: headline, totals, differences, operations that only the baseline has."""
         own = self.comparison
         parts: list[Any] = [Notes([own.headline(), *own.notes]), totals_table(own, "totals")]
         if (differ := differences_table(own, "differences")) is not None:

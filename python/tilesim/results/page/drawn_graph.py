@@ -22,7 +22,7 @@ _WIDE, _HIGH, _ACROSS, _DOWN = 190, 38, 16, 30
 
 
 class _Cluster:
-    """The folded kernels of one function: nodes in program order, and arrows."""
+    """The folded kernels of one function: nodes in program order, and dependences as arrows."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class _Cluster:
         self.members.setdefault(node, []).extend(places)
 
     def ranks(self) -> dict[str, int]:
-        """The longest path to each node along forward arrows; backward arrows close a loop of layers."""
+        """Returns each node's longest path in arrows; ignores backward arrows, which close a loop of layers."""
         order = {node: i for i, node in enumerate(self.cycles)}
         rank = dict.fromkeys(order, 0)
         into: dict[str, list[str]] = {}

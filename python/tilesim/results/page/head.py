@@ -26,7 +26,7 @@ def dtype_of(program: Any) -> str:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """Returns a dict of a file; other values, which the schema allows, become an empty dict."""
+    """Returns `value` if it is a dict, else an empty dict, because the schema allows other values."""
     return value if isinstance(value, dict) else {}
 
 

@@ -15,7 +15,7 @@ from ..names import Names
 __all__ = ["folded", "longest", "operation_rows", "operations_section", "time_section"]
 
 _LONGEST = 14
-_UNITS = 8  # if there are more equal units, their mean is shown
+_UNITS = 8  # more equal units than this are shown as their mean
 _NAMED = 400_000  # most characters of fused operations' names in a page
 
 
@@ -44,7 +44,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
 
 
 def folded(result: Any) -> list[tuple[int, str, str]]:
-    """Folds repeated layers of operations by bound, longest first."""
+    """Folds repeated layers with equal bound; returns (cycles, name, bound), longest first."""
     groups = fold(operation_rows(result), lambda row: str(row["operation"]), lambda row: str(row["bound"]))
     found = [
         (sum(row["cycles"] for row in rows), f"{name} ({len(rows)})" if len(rows) > 1 else rows[0]["operation"], bound)

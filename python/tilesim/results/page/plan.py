@@ -16,7 +16,7 @@ BOXES, STEPS = 4_000, 2_000
 
 
 def plan_of(program: Any) -> tuple[Any, str]:
-    """The memory plan of a program; None and the reason if there is no plan."""
+    """Returns a program's memory plan and ""; or None and the reason."""
     if program is None:
         return (
             None,
@@ -28,7 +28,7 @@ def plan_of(program: Any) -> tuple[Any, str]:
 
 
 def tensor_rows(plan: Any, level: str) -> list[dict[str, Any]]:
-    """Tensors with storage at a level, largest first."""
+    """Returns the tensors with storage at a memory level, largest first."""
     rows = [row for row in plan.table().rows if row["level"] == level and not row["alias_of"] and row["bytes"] > 0]
     return sorted(rows, key=lambda row: -row["bytes"])
 
@@ -61,7 +61,7 @@ def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, 
     if not rows or not plan.kernels:
         return {"why": "No tensor lies in memory."}
     passing = [row for row in rows if not _stays(row, plan.kernels)]
-    shown = passing or rows  # weights would hide the temporary tensors
+    shown = passing or rows  # omits weights, which would hide temporary tensors
     ranked = sorted(shown, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:most]
     live = live_bytes(shown, plan.kernels)
     each = -(-len(live) // steps)
@@ -112,7 +112,7 @@ def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
 
 
 def _plan_text(data: Mapping[str, Any]) -> str:
-    """Describes the plan in words."""
+    """Describes the plan's tensors and peak bytes."""
     said = f"{data['tensors']:,} tensors, {figures.size(data['peak_bytes'])} at the peak; kernels: "
     said += f"{data['kernels']:,}."
     if data["kept_bytes"]:

@@ -1,4 +1,4 @@
-"""Shows the explanation of an operation's time when it is clicked."""
+"""Explains an operation's time when the reader clicks on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MISSING = "The page has terms only for the longest operations."
 
 
 def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
-    """The elements that explain operations, for the section of operations."""
+    """Returns the page elements that explain operations."""
     if not order:
         return []
     try:  # a file's configuration may come from another version

@@ -17,10 +17,10 @@ __all__ = ["ceilings", "lines", "merged", "roof_points", "roof_section"]
 
 
 def ceilings(result: Any) -> tuple[dict[str, float], float]:
-    """Peak rates by name (FLOP per second), and memory bandwidth (bytes per second)."""
+    """Returns peak rates by name (FLOP per second), and memory bandwidth (bytes per second)."""
     try:  # a file's configuration may come from another version or program
         rates, memory = _ceilings(result.data.get("configuration", {}))
-        own = Rates(result.data)  # the attainable bandwidth, as `Result.why` uses it
+        own = Rates(result.data)  # for the attainable bandwidth, which `Result.why` uses too
         return rates, own.memory * own.hertz or memory
     except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}, 0.0
@@ -48,7 +48,7 @@ def merged(rates: dict[str, float]) -> dict[str, float]:
 
 
 def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
-    """Operations that have FLOPs and memory traffic, and the number of other operations."""
+    """Returns operations with FLOPs and memory traffic, and the number of other operations."""
     rows = operation_rows(result)
     found = [
         {
@@ -66,7 +66,7 @@ def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
 def lines(
     rates: dict[str, float], memory: float, low: float, high: float
 ) -> list[tuple[str, list[float], list[float]]]:
-    """The ceilings between two intensities: the memory slope, and each rate from its ridge on."""
+    """Returns lines between two intensities: the memory slope, and each peak rate from its ridge point on."""
     rates = {name: rate for name, rate in rates.items() if 0 < rate < math.inf}
     if not rates or not 0 < memory < math.inf:
         return []

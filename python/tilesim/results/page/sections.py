@@ -36,7 +36,7 @@ def title_of(result: Any) -> str:
 
 
 def _recorded(result: Any, again: Any) -> tuple[Any, str]:
-    """A result with a timeline, and how it was recorded; or None and the reason."""
+    """Returns a result with a timeline and a note on its recording; or None and the reason."""
     if result.data["intervals"]:
         return result, "recorded by this simulation"
     if result.data["source"] != "engine":

@@ -21,24 +21,24 @@ def _program(result: Any) -> Any:
 
 
 def memory_of(result: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
-    """The data of the memory plan for `plan_section`."""
+    """Returns the data of the memory plan for `plan_section`."""
     program, stored = _program(result), getattr(result, "_held", {})
     return dict(stored["memory"]) if program is None and "memory" in stored else plan_data(program, most, steps)
 
 
 def graph_of(result: Any) -> dict[str, Any]:
-    """The data of the graph for `graph_section`."""
+    """Returns the data of the graph for `graph_section`."""
     program, stored = _program(result), getattr(result, "_held", {})
     return dict(stored["graph"]) if program is None and "graph" in stored else graph_data(result, program)
 
 
 def stored_page_data(result: Any) -> dict[str, Any]:
-    """The page data that a result's file stores."""
+    """Returns the page data that `Result.save` stores."""
     found: dict[str, Any] = {}
     if result.data["source"] == "engine" and len(result.data["operations"]) <= LARGEST:
         try:
             memory = memory_of(result, _FILE_BOXES, _FILE_STEPS)
-        except Error:  # the result is saved anyway, without a plan
+        except Error:  # saves the result without a plan
             memory = {"why": ""}
         if "why" not in memory:
             found["memory"] = memory
@@ -52,7 +52,7 @@ def stored_page_data(result: Any) -> dict[str, Any]:
 
 
 def checked_held(found: dict[str, Any], kernels: int, place: str) -> dict[str, Any]:
-    """Checks the page data of a file for consistency; the schema has checked types."""
+    """Checks the page data of a file for consistency, after the schema has checked its types."""
     memory, graph = found.get("memory", {}), found.get("graph", {})
     if "memory" in found:
         columns = list(memory["boxes"].values())

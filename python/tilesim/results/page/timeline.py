@@ -15,11 +15,11 @@ SPANS = 12_000
 
 _UNITS = 48
 _STEPS = 2_000
-_SHORT = 0.002  # intervals with a smaller share of the total are merged with adjacent ones
+_SHORT = 0.002  # intervals with a smaller share of the total are merged with neighbours
 
 
 def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Merges the intervals of a result until they are few: adjacent ones of a unit and operation, over growing gaps."""
+    """Merges intervals of a unit and operation across growing gaps until at most `most` remain."""
     rows: dict[tuple[int, int], list[list[int]]] = {}
     for unit, label, start, finish in data["intervals"]:
         rows.setdefault((unit, label), []).append([start, finish])
@@ -46,7 +46,7 @@ def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int,
 
 
 def bandwidth(data: dict[str, Any], most: int = _STEPS) -> tuple[float, list[float], float] | None:
-    """Bytes per second of all memory channels together."""
+    """Returns the memory bandwidth over time, summed over all channels; None without traffic."""
     memory = data.get("memory")
     if not memory or not any(memory["channel_bytes"]):
         return None

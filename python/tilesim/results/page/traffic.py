@@ -25,7 +25,7 @@ COLOURS = {
 
 
 def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
-    """The bytes of each level, by category."""
+    """Returns the bytes of each memory level by category."""
     data = result.data
     found: list[tuple[str, dict[str, float]]] = [
         ("memory, requested", {"read": data["memory_read_bytes"], "written": data["memory_written_bytes"]})

@@ -1,4 +1,4 @@
-"""The notebook view next to the sliders: speed-up, longest operations, roofline."""
+"""Draws the notebook view beside the sliders: speed-up, longest operations, roofline."""
 
 from __future__ import annotations
 

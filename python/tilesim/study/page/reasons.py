@@ -1,4 +1,4 @@
-"""Explains all operations of a result for its page; simulates nothing."""
+"""Explains all operations of a result for its page, without simulations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SINGLE = ("name", "operation", "start", "finish")  # figures that only a single
 
 
 class _SharedTexts:
-    """Terms and texts that rows share."""
+    """Computes explanations; rows share equal terms and texts."""
 
     def __init__(self, result: Result, recorded: Result | None) -> None:
         self.result = result
@@ -44,7 +44,7 @@ class _SharedTexts:
         self._known: dict[Any, dict[str, Any]] = {}
 
     def row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
-        """The explanation of all kernels with one name; kernels with equal counts share it."""
+        """Returns the explanation of all kernels with one name; kernels with equal counts share it."""
         if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
             return self._row(rows, measured)
         (row,) = rows
@@ -84,7 +84,7 @@ class _SharedTexts:
 
 
 def _remedy(result: Result) -> list[tuple[str, str, str]]:
-    """Lists commands that simulate alternatives."""
+    """Returns commands that simulate alternatives."""
     machine, program = str(result.data["machine"]), str(result.data["program"])
     target = f" --machine {machine}" if machine in (*Machine.names(), *Device.names()) else " --machine FILE"
     model = program if program in models.names() else "MODEL"

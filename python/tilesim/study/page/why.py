@@ -13,7 +13,7 @@ from ..why_text import head_lines, roofline_text, speed_text, tiles_text
 __all__ = ["page", "picture"]
 
 _TILES = 40
-_NEVER = 10**9  # number of rows from which a table sorts and filters: never
+_NEVER = 10**9  # least rows of a table with sorting and filters: disables them
 
 
 def _cards(data: Mapping[str, Any]) -> Cards:
