@@ -189,7 +189,7 @@ class Writer {
     return found;
   }
 
-  /// Whether a loop of these accesses ends a version that began before it and begins another one.
+  /// Whether a loop with these accesses ends a version that began before the loop, and begins another version.
   bool turns(const std::vector<Use>& uses, std::size_t ring) const {
     if (!rings_[ring].renewed) return false;
     const auto first = std::ranges::find(uses, ring, &Use::ring);
@@ -197,8 +197,8 @@ class Writer {
            std::any_of(first, uses.end(), [&](const Use& use) { return use.ring == ring && use.begins; });
   }
 
-  /// Queues that read and do not write; of a ring without such, the queue of its last use. An unused ring keeps its
-  /// bytes.
+  /// Sets each ring's consumers: queues that read it without writing, else the queue of its last use. An unused ring
+  /// keeps its bytes.
   void find_consumers(const Block& body) {
     std::vector<std::string> last(rings_.size(), "vector");
     program::for_each(body, [&](const Statement& statement) {
@@ -219,7 +219,8 @@ class Writer {
     return std::ranges::any_of(uses, [&](const Use& use) { return use.ring == ring && use.writes; });
   }
 
-  /// Whether a loop hands a ring over once, after its last trip: nothing inside of it reads the ring, or it carries it.
+  /// Whether a loop commits a ring once, after its last trip: no statement inside reads the ring, or the loop carries
+  /// it.
   bool finishes(const program::For& loop, const std::vector<Use>& uses, std::size_t ring) const {
     return open_.contains(ring) && !in_pieces(ring, loop) && (!reads(uses, ring) || loop.index == rings_[ring].carried);
   }
@@ -231,7 +232,7 @@ class Writer {
       const auto* loop = std::get_if<program::For>(&statement.action);
       const std::vector<Use> uses = uses_of(statement);
       if (loop && writes(uses, ring) && !finishes(*loop, uses, ring)) {
-        require(loop->extent.is_constant(), "a ring is handed over in a loop of unknown trips");
+        require(loop->extent.is_constant(), "a ring is committed in a loop of unknown trips");
         count += loop->extent.value() * commits_in(loop->body, ring);
       } else {
         count += std::ranges::count_if(uses, [&](const Use& use) { return use.ring == ring && use.writes; });
@@ -282,7 +283,7 @@ class Writer {
     return found != open_.end() && found->second.block == &block;
   }
 
-  /// Whether the next statement that uses a version writes it on the queue of `use` as well, which then commits once.
+  /// Whether the next statement that uses the version also writes it on the queue of `use`: both share one commit.
   bool goes_on(const Use& use, std::size_t i, const Block& block, const std::vector<std::vector<Use>>& all) const {
     if (!owns(block, use.ring)) return false;
     const std::vector<std::size_t>& statements = open_.at(use.ring).version.statements;
@@ -335,7 +336,7 @@ class Writer {
     return out;
   }
 
-  /// Releases a version on a queue behind its last use.
+  /// Releases a version on a queue after the queue's last use.
   void release(const Use& use, std::size_t i, Block& out) {
     const Version& version = open_.at(use.ring).version;
     const auto last = version.uses.find(use.queue);
@@ -345,7 +346,7 @@ class Writer {
     out.push_back({program::Release{rings_[use.ring].name, 0}, use.queue, {}});
   }
 
-  /// Within a loop that reads pieces: the piece of each trip is waited for.
+  /// Sets the number of commits for which readers in a loop wait: those of the pieces up to the loop's trip.
   void enter_pieces(std::size_t ring, const program::For& loop) {
     const auto fills = [&](const Statement& statement) {
       const auto* inner = std::get_if<program::For>(&statement.action);
@@ -412,13 +413,13 @@ class Writer {
   const std::vector<Ring>& rings_;
   std::map<std::string, std::size_t> numbers_;  ///< of the rings, by name
   std::vector<std::vector<std::string>> consumers_;
-  // Of the present version of each ring, up to the statement at hand.
+  // Per ring: state of its current version before the current statement.
   std::vector<Expr> commits_;
   std::vector<std::map<std::string, Expr>> waited_;  ///< by queue
-  std::vector<std::set<std::string>> changed_;       ///< queues since whose last wait another one has written
+  std::vector<std::set<std::string>> changed_;       ///< queues that have not waited since another queue wrote
   std::vector<Filled> filled_;
   std::map<std::size_t, Open> open_;  ///< rings that have a version
-  std::set<std::size_t> late_;        ///< rings that a loop around the statement at hand finishes
+  std::set<std::size_t> late_;        ///< rings that an enclosing loop commits after its last trip
 };
 
 }  // namespace

@@ -10,8 +10,8 @@
 
 namespace tilesim::lower {
 
-/// A ring of buffers. A version begins in each pass of the innermost block that holds all its uses. A load begins
-/// another version where the ring has been read before.
+/// A ring of buffers. A version begins in each pass of the innermost block that holds all its uses, and at a load of a
+/// ring that has been read.
 struct Ring {
   std::string name;
   DType dtype = DType::f32;
@@ -19,8 +19,8 @@ struct Ring {
   std::int64_t load_queue = 0;
   std::string carried = {};              ///< index of the loop that reads and updates one version; empty: none
   std::vector<std::string> pieces = {};  ///< indices of the loops, outermost first, each trip of which fills one piece
-  /// A compute that only writes begins another version where the ring has been read: a trip of a loop may read what the
-  /// trip before has written.
+  /// A compute that only writes begins another version if the ring has been read. A loop's trip may then read the
+  /// version that the previous trip wrote.
   bool renewed = false;
   bool accumulator = false;
 };
