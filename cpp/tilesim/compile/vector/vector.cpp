@@ -134,8 +134,9 @@ Expr VectorLowering::tile_extent(std::size_t axis) const {
 VectorLowering::Held VectorLowering::hold(ValueId value, std::size_t operand, const std::string& slot) {
   const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[operand];
   rings_.push_back(planned_ring(slot, problem_, plan_, operand));
-  for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    if (buffer.in_pieces && piece_trips(axis) > 1) rings_.back().pieces.push_back("s" + std::to_string(axis));
+  const bool sum = operand >= kernel_.inputs.size() + kernel_.outputs.size();  // complete after all of its pieces
+  for (std::size_t axis = 0; axis < space_.size() && buffer.in_pieces && !sum; ++axis)
+    if (piece_trips(axis) > 1) rings_.back().pieces.push_back("s" + std::to_string(axis));
   Held held{value, operand, slot, spans(value), buffer.strides, buffer.turned};
   find_shuffle(held);
   return held;
