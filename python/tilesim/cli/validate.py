@@ -34,7 +34,6 @@ def _report(
     show: Callable[[Report], None],
 ) -> Report:  # fmt: skip
     """Compares, writes and prints."""
-    out.check()
     with step(doing):
         report = predict(cases if cases is not None else str(sample(table)))
     if out.json:
