@@ -35,7 +35,7 @@ def members(plan: ts.Plan, axis: str) -> list[list[int]]:
     return [list(map(int, row)) for row in moved.reshape(-1, size)]
 
 
-@pytest.mark.parametrize("name", ts.Cluster.names())
+@pytest.mark.parametrize("name", ["mi300x-8", "l40s-8", "dgx-h100", "tpu-v4"])  # meshes, switch, torus
 def test_one_device_sends_nothing(name: str) -> None:
     fabric, one = fabric_of(f"{name}:1"), columns([(WORK, ts.Plan())])
     alone = group(one, "tensor", fabric)
