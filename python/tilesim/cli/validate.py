@@ -32,8 +32,8 @@ def _cases(columns: str) -> Any:
 def _report(
     table: str, cases: str | None, out: Output, doing: str, predict: Callable[[str], Report],
     show: Callable[[Report], None],
-) -> Report:  # fmt: skip
-    """Compares, writes and prints."""
+) -> None:  # fmt: skip
+    """Compares, writes and prints; exit code 1 if a row cannot be predicted."""
     with step(doing):
         report = predict(cases if cases is not None else str(sample(table)))
     if out.json:
@@ -41,7 +41,8 @@ def _report(
     if not out.silent:
         _print_source(table, cases, report["n"])
         show(report)
-    return report
+    if report["n_unsupported"]:
+        raise typer.Exit(1)
 
 
 def tpu_v3(
@@ -114,8 +115,7 @@ def rvv(
 ) -> None:
     from ..validation import rvv as table
 
-    if _report("rvv", cases, out, "running every row's loop", table.rvv, _rvv)["n_unsupported"]:
-        raise typer.Exit(1)
+    _report("rvv", cases, out, "running every row's loop", table.rvv, _rvv)
 
 
 def network(
@@ -137,8 +137,7 @@ def collective(
 ) -> None:
     from ..validation import collective as table
 
-    if _report("collective", cases, out, "comparing", table.collective, _grouped)["n_unsupported"]:
-        raise typer.Exit(1)
+    _report("collective", cases, out, "comparing", table.collective, _grouped)
 
 
 def step_(
