@@ -125,7 +125,8 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
                          suggestion=similar)  # fmt: skip
     for name, part in zip("MNK", parts, strict=False):
         if not is_size(part) or not 0 < int(part) < 2**31:
-            raise user_error(f"{name} is not a size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
+            raise user_error(f"{name} is not a size", place=text, value=f"'{part}'",
+                             allowed=f"a whole number from 1 to {2**31 - 1:,}")  # fmt: skip
     m, n, k = map(int, parts[:3])
     named = parts[3] if len(parts) == 4 else dtype or "f32"
     return workloads.matmul(m, n, k, dtype=named, batch=batch if batch > 1 else None)

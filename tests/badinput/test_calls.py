@@ -268,7 +268,7 @@ def test_inputs_that_a_module_does_not_take() -> None:
     mistakes: dict[str, tuple[Callable[[], Any], list[str]]] = {
         "a shape": (lambda: ts.run(module, (2, 4)), ["inputs must be tensors", "(torch.zeros(2, 4),)"]),
         "an input too many": (lambda: ts.run(module, (x, x)), ["forward does not take", "forward(input"]),
-        "another shape": (lambda: ts.run(module, (torch.zeros(2, 3),)), ["fails on these inputs", "[2, 3] X [4, 4]"]),
+        "another shape": (lambda: ts.run(module, (torch.zeros(2, 3),)), ["of these shapes", "[2, 3] X [4, 4]"]),
         "the class": (lambda: ts.run(torch.nn.Linear, (x,)), ["the class Linear", "Make an instance: Linear(...)"]),
         "the weights": (lambda: ts.run(module.state_dict()), ["state_dict", "pass the module"]),
     }

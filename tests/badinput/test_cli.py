@@ -13,6 +13,7 @@ import pytest
 import tilesim as ts
 from support.command import tilesim
 from support.unlowered import by_size
+from tilesim.base.paths import sample
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,12 @@ from support.unlowered import by_size
         (["run", "matmul:8,8,8", "--context", "4"], ["--context 4", "a product has a batch, but no tokens and phases"]),
         (["run", "matmul:8,8,8", "--phase", "decode"], ["--phase decode"]),
         (["run", "matmul:0,8,8"], ["M is not a size"]),
+        (["run", "matmul:99999999999,1,1"], ["99999999999", "1 to 2,147,483,647"]),
+        (["crossover", "h100", "int8", "--shape", f"1,{2**40},1"], [f"{2**40}", "below 1,099,511,627,776"]),
+        (["cluster", "step", "llama-3-8b", "--cluster", f"dgx-a100:{9**20}"], [f"{9**20}", "1 to 16,777,216"]),
+        (["cluster", "collective", "all_reduce", "1MB", "--cluster", "dgx-a100:16777217"], ["1 to 16,777,216"]),
+        (["cluster", "show", "dgx-a100:0"], ["'0'", "1 to 16,777,216"]),
+        (["run", "mlp", "--trips", "while=-1"], ["--trips while", "out of range", "'-1'", "from 0 on"]),
         (["run", "/tmp"], ["/tmp", "a directory", ".onnx"]),
         (["run", "mlp", "--cores", "0"], ["cores: out of range", "got 0"]),
         (["run", "mlp", "--set", "memory.bandwidth=900"], ["needs a unit", "GB/s"]),
@@ -83,6 +90,16 @@ def test_columns_that_a_table_lacks(tmp_path: Path) -> None:
     assert tilesim("validate", "gemm", "--cases", str(path), "--device", "h100").returncode == 0
 
 
+@pytest.mark.parametrize("table", ["gemm", "rvv"])
+def test_rows_that_cannot_be_predicted(table: str, tmp_path: Path) -> None:
+    head, row, *_ = sample(table).read_text(encoding="utf-8").splitlines()
+    path = tmp_path / "rows.csv"
+    for text, code in ((row, 0), (",".join("-1" for _ in head.split(",")), 1)):
+        path.write_text(f"{head}\n{text}\n", encoding="utf-8")
+        done = tilesim("validate", table, "--cases", str(path))
+        assert done.returncode == code and ("not predicted, line 2" in done.stdout) == bool(code), done
+
+
 def test_sections_are_listed_once() -> None:
     done = tilesim("run", "mlp", "--set", "foo=3")
     assert done.returncode == 2 and done.stderr.count("memory.*") == 1
@@ -101,7 +118,7 @@ def test_tables_by_pipe(tmp_path: Path) -> None:
     table = "\ufeffworkload,measured_cycles_at_940MHz\ngemm_64x64x64,1000\ngemm_8x8,10\ngemm_8x8x8,\n"
     command = [sys.executable, "-m", "tilesim", "validate", "tpu-v3", "--cases", "/dev/stdin", "--json", "-"]
     done = subprocess.run(command, input=table, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     assert [row["status"] for row in json.loads(done.stdout)["rows"]] == ["ok", "invalid", "invalid"]
     path = tmp_path / "header.csv"
     path.write_text(table.split("\n")[0] + "\n", encoding="utf-8")

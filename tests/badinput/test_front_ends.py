@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,14 @@ def test_modules_that_torch_cannot_export() -> None:
         ts.from_torch(torch.nn.ModuleList([torch.nn.Linear(2, 2)]), (torch.zeros(1, 2),))
     with pytest.raises(ts.UserError, match=r"module\.to\(torch\.bfloat16\)"):
         ts.run(torch.nn.Linear(2, 2), (torch.zeros(1, 2),), dtype="bf16")
+
+    class Loss(torch.nn.Module):
+        def forward(self, x: Any, target: Any, length: Any) -> Any:
+            return torch.nn.functional.ctc_loss(x, target, length, length)
+
+    whole = torch.ones(1, dtype=torch.long)
+    with pytest.raises(ts.UserError, match=r"Loss: torch\.export fails .*DynamicOutputShape.*: aten\._ctc_loss"):
+        ts.from_torch(Loss(), (torch.zeros(2, 1, 3), whole[None], whole))
 
 
 def test_functions_that_jax_cannot_trace() -> None:

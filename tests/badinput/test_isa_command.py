@@ -132,3 +132,11 @@ def test_encodings_in_use() -> None:
     two = isa.define("my.g vd, vs2", "custom-0", funct3=1, funct6=9, semantics=np.exp2, element="f32")
     with pytest.raises(ts.UserError, match=r"my\.f"):
         isa.Core.load("generic").extend(one).extend(two)
+
+
+@pytest.mark.parametrize("text", ["", "# a note\n", "_start:\n"])
+def test_a_program_without_instructions(text: str, tmp_path: Path) -> None:
+    (tmp_path / "p.s").write_text(text)
+    done = tilesim("isa", "asm", str(tmp_path / "p.s"), "-o", str(tmp_path / "p.elf"))
+    assert done.returncode == 2 and "p.s" in done.stderr and "no instructions" in done.stderr, done
+    assert not (tmp_path / "p.elf").exists()

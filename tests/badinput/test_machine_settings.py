@@ -77,3 +77,15 @@ def test_networks_that_are_there(tmp_path: Path) -> None:
         assert ts.Machine.load("tpu-v3").replace({"network.kind": kind}).get("network.kind") == kind
     with pytest.raises(ts.UserError, match="Did you mean 'mesh'"):
         ts.simulate(ts.compile(ts.workloads.softmax(8, 8)), network="mush")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("core.scratchpad.bytes", 8192), ("core.clock", 1.5), ("memory.bandwidth", 900)]
+)
+def test_numbers_without_a_unit_are_quoted_as_given(setting: str, value: float) -> None:
+    machine = ts.Machine.load("tpu-v3")
+    with pytest.raises(ts.UserError, match="needs a unit") as raised:
+        machine.replace({setting: value})
+    assert raised.value.value == str(value)
+    example = raised.value.suggestion.split("'")[1]
+    assert machine.replace({setting: example}).get(setting) == machine.get(setting)

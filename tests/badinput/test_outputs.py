@@ -77,3 +77,20 @@ def test_other_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert Path("a.elf").read_bytes() == isa.assemble(Path("a.s").read_text())
     assert tilesim("isa", "run", "a.elf", "--json", "a.json", "--", "a.json").returncode == 0
     assert tilesim("isa", "run", "a.elf", "--json", "a.json", "--", "a.json").returncode == 0  # a word of the program's
+
+
+@pytest.mark.parametrize("path", ["nowhere/k.out", "."])
+def test_outputs_that_cannot_be_written(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, command in commands():
+        monkeypatch.setattr(command, "callback", lambda **given: pytest.fail("the command began to work"))
+        for output in filter(is_output, command.params):
+            done = tilesim(*(line := arguments(words, command, {output.name: path})))
+            assert done.returncode == 2 and f"{path}: the file cannot be written" in done.stderr, (line, done)
+
+
+def test_every_output_is_known() -> None:
+    for words, command in commands():
+        for param in command.params:
+            writes = any(one in (param.help or "") for one in ("Write ", "CSV to write", "ELF file to write"))
+            assert is_output(param) or not writes, (words, param.opts)

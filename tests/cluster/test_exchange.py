@@ -35,6 +35,14 @@ def members(plan: ts.Plan, axis: str) -> list[list[int]]:
     return [list(map(int, row)) for row in moved.reshape(-1, size)]
 
 
+@pytest.mark.parametrize("name", ["mi300x-8", "l40s-8", "dgx-h100", "tpu-v4"])  # meshes, switch, torus
+def test_one_device_sends_nothing(name: str) -> None:
+    fabric, one = fabric_of(f"{name}:1"), columns([(WORK, ts.Plan())])
+    alone = group(one, "tensor", fabric)
+    for call in (all_reduce, gather, to_all, permute):  # a numpy warning fails the test
+        assert call(np.full(1, 1e9), alone, fabric, FREE).tolist() == [0.0]
+
+
 def parts(devices: list[int]) -> list[int]:
     """How many members each node has."""
     return [sum(one // 8 == node for one in devices) for node in {one // 8 for one in devices}]

@@ -214,7 +214,8 @@ def _extents(text: str) -> list[float]:
     except ValueError:
         ends = []
     if not 1 <= len(ends) <= 2 or not all(0 < end < 2**40 for end in ends) or ends[0] > ends[-1]:
-        raise user_error("not a number or a range", value=shown(text), allowed="m,n,k, each as 4096 or 1:4096")
+        raise user_error("not a number or a range of extents", value=shown(text),
+                         allowed=f"m,n,k, each as 4096 or 1:4096, above 0 and below {2**40:,}")  # fmt: skip
     if len(ends) == 1:
         return ends
     values = [ends[0]]

@@ -87,7 +87,6 @@ def roofline(
     from ..analytic.lower_bound import roofline as bound_of
     from ..timing.estimated import quantized_estimate
 
-    out.check()
     target = target_of(on if on.machine else replace(on, machine="h100"), labels="--device" in on.asked)
     with step(f"estimating {model}"):
         graph = graph_of(model, replace(work, quantize=None))
@@ -121,7 +120,6 @@ def crossover(
     work: Annotated[WorkloadOptions, Only("batch", "context", "phase")],
     out: Annotated[Output, Only("json", "html", "all")],
 ) -> None:
-    out.check()
     shapes = shapes_of(shape)
     if work.asked and not model:
         raise user_error("these options need --model", place=", ".join(work.asked), allowed="only with --model")
@@ -202,7 +200,6 @@ def suite(
 ) -> None:
     from ..analytic.suites import compare_suite
 
-    out.check()
     with step(f"estimating the suite {name}"):
         named = device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"]
         table = compare_suite(name, named, work.dtype)

@@ -13,7 +13,6 @@ import typer
 
 from ..base import figures
 from ..base.errors import user_error
-from ..base.files import check_writable
 from ..base.screen import room, wrapped
 from ..graph import Graph
 from ..machine.machine import Machine
@@ -103,7 +102,6 @@ def compare(
     simulating: Annotated[SimulateOptions, SEVERAL],
     out: Annotated[Output, Only("json", "html")],
 ) -> None:
-    out.check()
     given: dict[str, Any] = {**on, **compiling, **work, **simulating}  # type: ignore[dict-item]
     varied = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
     if given and all(_is_result(one) for one in what):
@@ -212,8 +210,6 @@ def open_(
     *,
     out: Annotated[Output, Only("against")],
 ) -> None:
-    if output is not None:
-        check_writable(output)
     with step(f"reading {result}"):
         found = _loaded(result)
         other = _loaded(out.against) if out.against is not None else None

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..base.errors import nearest, user_error
+from ..base.files import check_writable
 from .commands import COMMANDS, GROUPS
 from .options import WORDS, spelled, staged
 
@@ -124,8 +125,8 @@ def _reject_empty(command: Any, ctx: Any) -> None:
             raise user_error("an option has an empty value", place=spelled(param, ctx), value="''", suggestion=hint)
 
 
-def _reject_overwriting(command: Any, ctx: Any) -> None:
-    """Rejects an output that would overwrite an input or another output."""
+def _check_outputs(command: Any, ctx: Any) -> None:
+    """Rejects before any work an output that would overwrite an input or another output, or cannot be written."""
     words = [(param, text) for param in command.params for text in _texts(ctx.params.get(param.name)) if text != "-"]
     outputs = [(param, text) for param, text in words if param.name in _OUTPUTS]
     read = [(param, text) for param, text in words if param.name not in _OUTPUTS | _NO_FILES and os.path.isfile(text)]
@@ -138,6 +139,7 @@ def _reject_overwriting(command: Any, ctx: Any) -> None:
                 raise user_error(
                     what, place=f"{_called(other, ctx)}, {_called(param, ctx)}", value=path, allowed=allowed
                 )
+        check_writable(path)
 
 
 def _texts(value: Any) -> list[str]:
@@ -191,7 +193,7 @@ class _Command(TyperCommand):
             raise
         _reject_two_names(self, words)
         _reject_empty(self, ctx)
-        _reject_overwriting(self, ctx)
+        _check_outputs(self, ctx)
         return rest
 
 

@@ -11,7 +11,7 @@ import typer
 from ..base.columns import layout, name, text
 from ..base.errors import placed, user_error
 from ..base.figures import count
-from ..base.files import check_writable, read_bytes, read_text, writing
+from ..base.files import read_bytes, read_text, writing
 from ..base.screen import wrapped
 from ..isa import assemble, disassemble, header, instructions, kernel, kernel_text
 from ..isa.elf import read_elf
@@ -61,9 +61,6 @@ def run(
 ) -> None:
     if out.timeline is not None:
         check_ending(out.timeline)
-    out.check()
-    if pipeline is not None:
-        check_writable(pipeline)
     streams = (_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))
     recorded = 0 if pipeline is None else pipeline_limit
     most = int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory

@@ -11,6 +11,7 @@ from ..base import figures
 from ..base.arguments import is_size
 from ..base.columns import ROWS, cut, folded, layout, number, percent, text
 from ..base.columns import name as names_of
+from ..base.extras import need
 from ..base.files import writing
 from ..base.screen import Lines, indented, wrapped
 from ..graph import Graph, nearest, user_error
@@ -275,14 +276,13 @@ def _fastest(cycles: dict[str, int]) -> str:
     return f"{', '.join(name for name in cycles if cycles[name] == least)}, {least:,} cycles"
 
 
-def _draw(figure: Any, path: str) -> None:
-    """Writes a matplotlib figure in the format of the path's extension."""
-    known = figure.canvas.get_supported_filetypes()
+def _picture_format(path: str) -> str:
+    """The format of a picture by the path's extension."""
+    known = need("matplotlib.backend_bases", "notebook").FigureCanvasBase.get_supported_filetypes()
     ending = path.rpartition(".")[2].lower()
     if ending not in known:
         raise user_error("unknown picture format", place=path, value=f"'{ending}'", allowed=", ".join(known))
-    with writing(path, "wb") as file:
-        figure.savefig(file, format=ending)
+    return ending
 
 
 def _tuned(study: Study, everything: bool) -> Lines:
@@ -345,6 +345,7 @@ def tune(
     *,
     out: Annotated[Output, Only("store", "all")],
 ) -> None:
+    picture = _picture_format(plot) if plot else ""
     graph = graph_of(model, work)
     target = machine_of(on, graph)
     given = {**compiling.given(), **simulating.given()}
@@ -362,7 +363,8 @@ def tune(
     if history:
         say(_history(study))
     if plot:
-        _draw(study.plot("history"), plot)
+        with writing(plot, "wb") as file:
+            study.plot("history").savefig(file, format=picture)
     if save:
         study.best.save(save)
     if study.interrupted:

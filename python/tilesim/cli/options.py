@@ -6,7 +6,6 @@ import functools
 import inspect
 import itertools
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,6 @@ import typer
 
 from ..base.declared import CliOption, Stage, option
 from ..base.errors import user_error
-from ..base.files import check_writable
 from . import complete
 
 CHECK, MACHINE, OUTPUT, WORKLOAD = "Check", "Machine", "Output", "Workload"
@@ -80,16 +78,6 @@ class Output(Stage):
     )
     quiet: bool = option(False, "Print the headline only.", "--quiet")
     all: bool = option(False, "Print every row without folding repeated layers.", "--all")
-
-    def check(self) -> None:
-        """Raises an error if an output file is not writable or is given twice; runs before any work."""
-        written = [path for path in (self.html, self.json, self.csv, self.timeline) if path]
-        for path in written:
-            if path != "-":
-                check_writable(path)
-        if len({os.path.realpath(path) for path in written}) < len(written):
-            raise user_error("one file is to be written twice", place="--html, --json, --csv, --timeline",
-                             value=", ".join(written), allowed="a file for each")  # fmt: skip
 
     @property
     def silent(self) -> bool:

@@ -56,7 +56,6 @@ def run(
 ) -> None:
     if out.timeline:
         check_ending(out.timeline)
-    out.check()
     baseline, topics = out.baseline(), asked_for(out.explain)
     with step(f"reading {model}"):
         wide = read(model, work)

@@ -100,7 +100,6 @@ def sweep(
     *,
     out: Annotated[Output, ExcludedOptions("timeline", "against", "all")],
 ) -> None:  # fmt: skip
-    out.check()
     front = _listed(pareto) if pareto else []
     columns = list(dict.fromkeys([*_listed(metrics), *front]))
     with step("reading models"):

@@ -32,9 +32,8 @@ def _cases(columns: str) -> Any:
 def _report(
     table: str, cases: str | None, out: Output, doing: str, predict: Callable[[str], Report],
     show: Callable[[Report], None],
-) -> Report:  # fmt: skip
-    """Predicts a table's rows, writes the report as JSON if requested, and prints it."""
-    out.check()
+) -> None:  # fmt: skip
+    """Predicts a table's rows, writes and prints the report; exit code 1 if a row cannot be predicted."""
     with step(doing):
         report = predict(cases if cases is not None else str(sample(table)))
     if out.json:
@@ -42,7 +41,8 @@ def _report(
     if not out.silent:
         _print_source(table, cases, report["n"])
         show(report)
-    return report
+    if report["n_unsupported"]:
+        raise typer.Exit(1)
 
 
 def tpu_v3(
@@ -115,8 +115,7 @@ def rvv(
 ) -> None:
     from ..validation import rvv as table
 
-    if _report("rvv", cases, out, "running every row's loop", table.rvv, _rvv)["n_unsupported"]:
-        raise typer.Exit(1)
+    _report("rvv", cases, out, "running every row's loop", table.rvv, _rvv)
 
 
 def network(
@@ -138,8 +137,7 @@ def collective(
 ) -> None:
     from ..validation import collective as table
 
-    if _report("collective", cases, out, "comparing", table.collective, _grouped)["n_unsupported"]:
-        raise typer.Exit(1)
+    _report("collective", cases, out, "comparing", table.collective, _grouped)
 
 
 def step_(

@@ -70,7 +70,6 @@ def why(
     ] = True,
     out: Annotated[Output, Only("json", "html")],
 ) -> None:
-    out.check()
     result = _loaded_result(model)
     asked = [*work.asked, *on.asked, *compiling.asked, *simulating.asked]
     if result is not None and asked:

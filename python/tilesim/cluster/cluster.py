@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from .. import _core
+from ..base.arguments import is_size
 from ..base.checked import checked_class, is_number
 from ..base.errors import nearest, path_text, placed, shown, user_error
 from ..base.files import YAML, Saved, read_json
@@ -38,6 +39,7 @@ KEYS = (
     "host_bytes_per_second",
     "sources",
 )
+MOST_DEVICES = 1 << 24
 DEEPEST = 8  # nesting depth to which invalid values are searched
 FINITE = {
     "bandwidth_bytes_per_second": "a number from 1 to 1e18",
@@ -240,10 +242,7 @@ class Cluster(Saved):
         name, colon, count = text.partition(":")
         devices = None
         if colon:
-            if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1 << 24):
-                raise user_error("the number of devices is not a whole number from 1 on", place=text,
-                                 value=f"'{count}'", allowed="such as dgx-h100:64")  # fmt: skip
-            devices = int(count)
+            devices = devices_of(count, text)
         return copy.deepcopy(_shipped(name, devices))  # the caller gets a private copy
 
     @classmethod
@@ -330,6 +329,14 @@ class Cluster(Saved):
 @lru_cache(maxsize=64)
 def _core_network(text: str) -> Any:
     return _core.ClusterNetwork(text, "network")
+
+
+def devices_of(count: str, place: str) -> int:
+    """The number of devices after a cluster's name."""
+    if not is_size(count) or not 0 < int(count) <= MOST_DEVICES:
+        raise user_error("not a number of devices", place=place, value=f"'{count}'",
+                         allowed=f"NAME:devices, devices a whole number from 1 to {MOST_DEVICES:,}")  # fmt: skip
+    return int(count)
 
 
 def cluster_of(name: str) -> str:

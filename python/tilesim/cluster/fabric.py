@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.errors import nearest, shown, user_error
 from ..machine.device import Device
-from .cluster import Cluster, cluster_of
+from .cluster import Cluster, cluster_of, devices_of
 from .frameworks import Framework
 from .hosts.faults import computing, links
 from .libraries.on_cluster import port_rate
@@ -101,9 +101,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     if not isinstance(cluster, str):
         return _nested_fabric(cluster, devices)
     name, colon, count = cluster.partition(":")
-    if colon and not (count.isascii() and count.isdigit() and 0 < int(count) < 1 << 31):
-        raise user_error("the number of devices is not a whole number from 1 on", place="cluster", value=f"'{count}'",
-                         allowed="such as dgx-h100:64")  # fmt: skip
+    own = devices_of(count, "cluster") if colon else 0
     found = _named(name)
     if found is None and devices and not colon and name in Cluster.names():
         return _nested_fabric(Cluster.load(f"{name}:{devices}"), None)
@@ -115,7 +113,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
             "unknown cluster", place="cluster", value=f"'{name}'", allowed=f"{', '.join(known)}, a .json file",
             suggestion=cluster_of(name) or nearest(name, known),
         )  # fmt: skip
-    return replace(found, devices=devices or (int(count) if colon else 0))
+    return replace(found, devices=devices or own)
 
 
 def with_library(fabric: Fabric, library: Any) -> Fabric:

@@ -85,6 +85,8 @@ def assemble(text: str, instructions: Iterable[Instruction] = ()) -> bytes:
         UserError: with line and column, and the nearest mnemonic.
     """
     code, labels = _core.isa_assemble(text, BASE, set_of(instructions))
+    if not code:
+        raise user_error("the program has no instructions")
     return elf_of(code, labels, labels.get("_start", BASE))
 
 

@@ -203,7 +203,7 @@ class Machine(Saved):
         try:
             changed = Machine(self.core.replace(texts))
         except UserError as error:
-            raise _with_short_names(error, changes) from None
+            raise _as_given(error, changes, self) from None
         changed.given = None if self.given is None else self.given | texts.keys()
         checked = ("memory.part", "memory.mapping", "memory.bank_hash", "network.kind")
         return changed._checked() if any(path in checked for path in texts) else changed
@@ -369,11 +369,16 @@ MEANT["Machine.replace"], MEANT["Machine="], MEANT["Machine."] = _meant, _assign
 _core.Machine.__getattr__ = no_attribute  # type: ignore[attr-defined]
 
 
-def _with_short_names(error: Exception, changes: Mapping[str, Any]) -> Exception:
-    """Names settings in an error as the user wrote them, because the core does not know short names."""
+def _as_given(error: Exception, changes: Mapping[str, Any], machine: Machine) -> Exception:
+    """Names settings and quotes numbers as the user wrote them, because the core knows neither."""
     parts: dict[str, Any] = {
         key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed", "suggestion")
     }
+    value = {SHORT.get(path, path): value for path, value in changes.items()}.get(parts["place"])
+    if is_number(value) and parts["value"] == f"'{value}'" and parts["place"] in all_settings():  # it needs a unit
+        text = shown(machine.get(parts["place"]))
+        parts |= {"value": shown(value), "suggestion": f"Write a text with its unit, as {text}"}
+        error = user_error(**parts, sort=type(error))
     brief = next((one for one, full in SHORT.items() if full == parts["place"] and one in changes), "")
     if brief:
         return user_error(**{**parts, "place": f"{brief} ({parts['place']})"}, sort=type(error))

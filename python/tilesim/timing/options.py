@@ -48,11 +48,11 @@ def _residency(texts: list[str]) -> str | dict[str, str]:
 
 
 def _trips(texts: list[str]) -> dict[str, int]:
-    what, allowed = "missing trip count of a loop", "name=number"
-    found = pairs(texts, "--trips", what, allowed)
+    found = pairs(texts, "--trips", "missing trip count of a loop", "name=number")
     for name, count in found.items():
         if not is_size(count):
-            raise user_error(what, place="--trips", value=f"'{name}={count}'", allowed=allowed)
+            raise user_error("the trip count of a loop is out of range", place=f"--trips {name}", value=f"'{count}'",
+                             allowed="a whole number from 0 on, of at most 18 digits")  # fmt: skip
     return {name: int(count) for name, count in found.items()}
 
 

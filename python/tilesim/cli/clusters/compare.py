@@ -21,7 +21,6 @@ def compare(
     from ...cluster.stepping import step as run
     from ...results.compared import compare as beside
 
-    out.check()
     varied: dict[str, list[Any]] = {**on, **how, **sizes}  # type: ignore[dict-item]
     hows = combinations(varied)
     if len(hows) < 2:

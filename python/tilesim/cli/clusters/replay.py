@@ -28,7 +28,6 @@ def replay(
 ) -> None:
     from ...cluster.chakra.replaying import replay as run
 
-    out.check()
     found = run(folder, on.cluster, algorithm=algorithm, system=system, **how.given())
     if out.timeline is not None:
         found.timeline(out.timeline)

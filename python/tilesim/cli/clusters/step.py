@@ -33,7 +33,6 @@ def step(
 ) -> None:
     from ...cluster.stepping import step as run
 
-    out.check()
     options, work = how.given(), sizes.of(workload)
     if devices is not None:
         refused = {"--predictor": how.predictor, "--timeline": out.timeline, "--store": out.store}

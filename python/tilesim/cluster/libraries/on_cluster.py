@@ -65,10 +65,10 @@ def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Seque
 
 
 def port_rate(cluster: Cluster) -> float:
-    """Returns the bytes per second of a device inside its node."""
+    """Returns the bytes per second of a device inside its node; of a single device, those of a link."""
     inner = cluster.dimensions[0]
     ways = 2 * len(inner.sizes) if inner.kind in ("ring", "torus") else 1
-    return inner.bandwidth_bytes_per_second * (inner.size - 1 if inner.kind == "full" else ways)
+    return inner.bandwidth_bytes_per_second * (max(1, inner.size - 1) if inner.kind == "full" else ways)
 
 
 def _busiest(cluster: Cluster, requests: Sequence[Request]) -> list[float]:

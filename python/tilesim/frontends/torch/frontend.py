@@ -115,7 +115,10 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
             raise unsupported("torch.export cannot read the weights of a C++ object in the module",
                               place=type(module).__name__, value=holder, suggestion=_PACKED) from error  # fmt: skip
         raise _unfit(module, args, kwargs or {}) or _failed(
-            error, "forward fails on these inputs", type(module).__name__
+            error,
+            "torch.export fails on this module and these inputs",
+            type(module).__name__,
+            "Check that forward takes inputs of these shapes and dtypes",
         ) from error
 
 
@@ -155,10 +158,9 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "__array__") and not isinstance(value, (torch.Tensor, np.generic))
 
 
-def _failed(error: Exception, what: str, place: str) -> Exception:
+def _failed(error: Exception, what: str, place: str, suggestion: str = "") -> Exception:
     """Converts torch's error to one with the first line of its message and, for known errors, the usual fix."""
     lines, name = str(error).strip().splitlines(), type(error).__name__
-    suggestion = "Give inputs of the shapes and dtypes that forward takes" if "forward" in what else ""
     if "DataDependent" in name or "data-dependent" in str(error):
         line = re.search(r'File "([^"]+)", line (\d+), in \w+\n[ \t]+(\S.*)', str(error))
         where = f"{os.path.basename(line[1])}:{line[2]}: {line[3]}" if line else ""
@@ -169,10 +171,10 @@ def _failed(error: Exception, what: str, place: str) -> Exception:
     elif "same device" in str(error):
         suggestion = "Move inputs and module to one device: module.to('cpu'), x.to('cpu')"
     elif "Cache" in str(error) or "lifted_tensor" in str(error):
-        what = what.replace("forward fails on these inputs", "torch.export cannot read this module")
         suggestion = "Take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
         suggestion += "returns the cache's keys and values as tensors"
-    said = lines[0].rstrip(".!") if lines else name
+    said = lines[0].rstrip(".!") if lines else ""
+    said = said if " " in said else ": ".join(filter(None, (name, said)))  # some messages are an operator's name alone
     return unsupported(f"{what}: {said}", place=place, suggestion=suggestion)
 
 
