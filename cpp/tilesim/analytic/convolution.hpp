@@ -34,7 +34,8 @@ struct ConvolutionCase {
 
 enum class ConvolutionTerm : std::uint8_t { direct, winograd2, winograd4, layout, total };
 inline constexpr std::size_t convolution_term_count = 5;
-/// Seconds of each algorithm (infinite if not applicable), of layout changes, and of the fastest including these.
+/// Seconds of each algorithm (infinite if not applicable), of layout changes, and of the fastest algorithm plus its
+/// layout changes.
 using ConvolutionTerms = std::array<double, convolution_term_count>;
 std::span<const std::string_view> convolution_term_names();
 

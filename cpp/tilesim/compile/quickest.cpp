@@ -94,7 +94,8 @@ class Quickest {
     return making(graph_, machine_, options, known);
   }
 
-  /// Keeps the fastest of these programs, if faster than the current one. Returns its time relative to the current one.
+  /// Times the program of each residency and keeps it if it is faster than the current one. Returns the least time over
+  /// the time before the call.
   double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies) {
     const auto before = static_cast<double>(std::max<std::int64_t>(1, time_.cycles));
     double least = std::numeric_limits<double>::infinity();

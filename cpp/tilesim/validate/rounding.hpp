@@ -1,4 +1,4 @@
-// What every bound is made of: distances and Higham's constants.
+// Defines the distance of two values, Higham's gamma_n and a type's smallest step.
 #pragma once
 
 #include <cmath>

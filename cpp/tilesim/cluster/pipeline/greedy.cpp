@@ -47,7 +47,7 @@ class Greedy {
 
   std::optional<Wish> choose(int stage) {
     for (const Wish& wish : wishes_) {
-      // returning micro-batches need free space
+      // reserve one slot for each later chunk
       const bool full = held_[static_cast<std::size_t>(stage)] >= most_ - (chunks_ - 1 - wish.chunk);
       if (!(wish.kind == PassKind::forward && full) && ready(wish.kind, part(stage, wish.chunk))) return wish;
     }

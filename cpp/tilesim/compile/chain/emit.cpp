@@ -1,4 +1,4 @@
-// Emits loads, products, windows and the computes after them, for one tile of a chain.
+// Emits loads, products, depthwise windows and fused operations of one tile of a chain.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"

@@ -23,7 +23,7 @@ class KernelNumbers {
   std::int64_t streams() const { return streams_; }
   bool several() const { return streams_ > 1; }
 
-  /// Whether the kernel is a loop of the graph, whose body is a function.
+  /// Whether the kernel is a graph loop, which calls a function per trip.
   static bool runs_functions(const program::Block& kernel);
   /// Number of consecutive steps in a kernel, at least 1.
   static std::int64_t steps_in(const program::Scope& kernel);

@@ -85,7 +85,7 @@ class Halving {
     const ValueId corner[2] = {box(a, 0, m, 0, m), box(a, m, n, m, n)};
     const ValueId beside = s.lower ? box(a, m, n, 0, m) : box(a, 0, m, m, n);
     const ValueId given[2] = {w_.part(b, along, 0, m), w_.part(b, along, m, n)};
-    // Substitution starts at the first half in op(a) x = b if op(a) is lower, in x op(a) = b if it is upper.
+    // Solves the first half first if op(a) is lower and on the left, or upper and on the right.
     const bool lower = s.lower != s.transpose;
     const int first = lower == s.left ? 0 : 1, second = 1 - first;
     ValueId x[2];

@@ -198,7 +198,7 @@ std::int64_t Slice::bypass(const Access& request) {
   if (!spec_.software) take_port(at, request.bytes);
   ++counters_.bypassed;
   (request.write ? counters_.bypass_written_bytes : counters_.bypass_read_bytes) += request.bytes;
-  // A memory managed by software is addressed separately: other addresses need no lookup.
+  // Software-managed memory has its own address range: other accesses skip the tag lookup.
   const std::int64_t leaves = at + (spec_.software ? 1 : spec_.hit_cycles);
   std::uint32_t tag = no_tag;
   if (!request.write && request.tag != no_tag) {

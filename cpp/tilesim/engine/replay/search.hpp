@@ -18,7 +18,7 @@ struct SteadyLoop {
   Steady is;
 };
 
-/// Steady loops of one kernel.
+/// A kernel's periodic loops, whose trips the engine may omit.
 struct SteadyKernel {
   const program::Statement* kernel = nullptr;
   std::vector<SteadyLoop> loops;

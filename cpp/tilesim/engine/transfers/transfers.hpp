@@ -1,4 +1,4 @@
-// Loads and stores, and operations that are answered later: sends behind routers, and computes.
+// Runs loads, stores and asynchronous operations: sends through routers, and computes.
 #pragma once
 
 #include <utility>

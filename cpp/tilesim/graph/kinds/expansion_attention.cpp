@@ -146,7 +146,7 @@ ValueId log_sum(Expander& expander, const AttentionExtents& e, ValueId scores) {
   return expander.reshaped("lse.shape", lse, {e.batch, e.heads, e.queries});
 }
 
-/// Pages [B, P] that are read; entries behind a row's keys may hold anything.
+/// Returns the page table [B, P]; given row lengths, pages beyond a row's length are 0.
 ValueId read_pages(Expander& expander, const AttentionShape& shape, ValueId pages, ValueId lengths) {
   const std::int64_t count = ceil_div(shape.keys, shape.page);
   pages = narrowed(expander, first_of(expander, "table", pages, 1, count));

@@ -26,7 +26,8 @@ bool holds_functions(Kind kind) {
   return kind == Kind::call || kind == Kind::fused || kind == Kind::while_loop || kind == Kind::branch;
 }
 
-/// Operations that hold functions lose their empty operands and results; so do, elsewhere, the functions' own.
+/// Removes empty operands and results of operations that hold functions; `strip_signature` removes those of the
+/// functions.
 int strip_calls(GraphFunction& function) {
   int changed = 0;
   for (Op& op : function.ops) {

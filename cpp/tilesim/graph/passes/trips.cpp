@@ -1,4 +1,4 @@
-// Loops that data end, with a given number of trips: a counter ends them, and the condition is still computed.
+// Gives data-dependent loops a fixed trip count: a counter ends them; the condition is still computed.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
