@@ -17,7 +17,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Builds the replacement of one operation in place of it.
+/// Replaces one operation by new operations at its place.
 class Replacement {
  public:
   Replacement(Graph& graph, GraphFunction& function, edit::Names& names, edit::Names& weights, const Op& op,

@@ -1,4 +1,4 @@
-// Replaces operations between identical devices by their result on one device, so that the graph runs on a single one.
+// Replaces operations between identical devices by their result on one device: the graph then runs on one device.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"

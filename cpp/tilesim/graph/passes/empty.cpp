@@ -38,7 +38,7 @@ int strip_calls(GraphFunction& function) {
   return changed;
 }
 
-/// Where each of the values stands once the empty ones are gone; -1 for those.
+/// New index of each value once empty values are removed; -1 for an empty value.
 std::vector<std::int32_t> kept_places(const GraphFunction& function, const std::vector<ValueId>& values) {
   std::vector<std::int32_t> places;
   std::int32_t next = 0;
@@ -63,7 +63,7 @@ bool all_alike(const Array& array) {
   return true;
 }
 
-/// Folds one function, operation by operation.
+/// Removes the empty tensors of one function, operation by operation.
 class EmptyFolding {
  public:
   EmptyFolding(Graph& graph, GraphFunction& function, const Evaluator& evaluate)
@@ -84,7 +84,7 @@ class EmptyFolding {
  private:
   bool empty(ValueId value) const { return is_empty(function_, value); }
 
-  /// False where the operation stays: what it computes depends on more than nothing.
+  /// Replaces or removes an operation; false if it stays because its result depends on operands with elements.
   bool fold(const Op& op) {
     if (std::ranges::all_of(op.results, [&](ValueId id) { return empty(id); })) return true;
     switch (op.kind) {
@@ -117,14 +117,14 @@ class EmptyFolding {
     return step;
   }
 
-  /// Gives the operation's result.
+  /// Replaces the operation by one that computes the same result.
   void replace(const Op& op, Kind kind, std::vector<ValueId> operands, Attributes attributes) {
     Op step = begin(op, kind, std::move(operands), std::move(attributes));
     step.results = {op.results[0]};
     function_.ops.push_back(std::move(step));
   }
 
-  /// Gives a new value.
+  /// Adds an operation with a new value as result.
   ValueId add(const Op& op, const std::string& what, Kind kind, std::vector<ValueId> operands, Attributes attributes,
               const TensorType& type) {
     Op step = begin(op, kind, std::move(operands), std::move(attributes));
@@ -149,7 +149,7 @@ class EmptyFolding {
     return attributes;
   }
 
-  /// A product of nothing: zeros, or the bias.
+  /// Replaces a product over an empty contraction by zeros, or by its bias.
   void sum(const Op& op) {
     const TensorType& type = function_.value(op.results[0]).type;
     if (op.operands.size() < 3 || op.operands[2] == no_value) return values(op);
@@ -176,7 +176,7 @@ class EmptyFolding {
     return replace(op, Kind::broadcast, {op.operands[1]}, spread(shape, {})), true;
   }
 
-  /// What the operation gives, whatever its operands hold: constants, one number where all elements are alike.
+  /// Replaces an operation whose result is the same for all operands by constants.
   void values(const Op& op) {
     std::vector<Array> operands;
     for (const ValueId id : op.operands)

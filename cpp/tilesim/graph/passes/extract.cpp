@@ -13,7 +13,7 @@ namespace tilesim {
 
 namespace {
 
-/// Weights that the graph's operations name, without their elements' being copied.
+/// Copies the weights that the graph's operations name, without copying their elements.
 void take_weights(const Graph& from, Graph& to) {
   for (const GraphFunction& function : to.functions)
     for (const Op& op : function.ops) {
@@ -27,7 +27,7 @@ void take_weights(const Graph& from, Graph& to) {
     }
 }
 
-/// The functions that the entry runs; the others stay empty in their places.
+/// Copies the functions that the entry calls; other functions become empty and keep their numbers.
 void take_functions(const Graph& from, Graph& to) {
   std::vector<bool> seen(from.functions.size(), false);
   std::vector<std::int32_t> open{to.main};
@@ -51,7 +51,7 @@ void count_reads(const std::vector<ValueId>& read, std::unordered_map<ValueId, s
   for (const ValueId id : read) ++counts[id];
 }
 
-/// Keeps of the whole's values those that the part names, in their order.
+/// Keeps the values that the part's operations name, in the order of the complete function.
 void take_values(const GraphFunction& whole, GraphFunction& part) {
   std::vector<ValueId> used(part.inputs);
   used.insert(used.end(), part.outputs.begin(), part.outputs.end());

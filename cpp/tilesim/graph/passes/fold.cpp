@@ -29,7 +29,7 @@ std::int64_t elements(const GraphFunction& function, ValueId value) {
   return element_count(function.value(value).type.shape);
 }
 
-/// Folds one function; `producer` follows the operations as they are replaced.
+/// Folds one function; `producer` holds the current producer of each value.
 class ConstantFolding {
  public:
   ConstantFolding(Graph& graph, std::size_t function, const Evaluator& evaluate, std::int64_t limit, bool trainable)
@@ -57,8 +57,8 @@ class ConstantFolding {
   }
 
  private:
-  /// Quantized weights stay narrow: products of integers are recognised by them, and they are loaded so. What is folded
-  /// for a program may be small zero points and scales all the same.
+  /// Whether folding would widen a quantized weight. Weights stay narrow: integer products are recognised by them, and
+  /// loads are shorter. Small zero points and scales may be folded.
   bool widens_quantized(const Op& op) const {
     if (op.kind != Kind::convert) return false;
     constexpr std::int64_t small = 4096;  // elements
@@ -67,7 +67,7 @@ class ConstantFolding {
     return elements(function_, op.operands[0]) > (trainable_ ? small : 1);
   }
 
-  /// iota stays a computed index, and a broadcast is not written out: neither costs memory where it is.
+  /// Whether an operation may be folded. iota and broadcast may not: as operations, they take no memory.
   bool foldable(const Op& op) const {
     if (op.operands.empty() || info(op.kind).effect != Effect::pure) return false;
     std::int64_t read = 0, written = 0;
@@ -147,13 +147,13 @@ std::vector<Array> evaluate_entry(const Graph& graph, const std::vector<Array>& 
 
 namespace {
 
-/// A product followed by a batch_norm that alone reads it.
+/// A product, and the batch_norm that is its only reader.
 struct Match {
   std::size_t product, norm;
   std::int64_t feature_axis;  ///< of the weights
 };
 
-/// Axis of the weights that the batch_norm's feature axis comes from, or -1.
+/// Axis of the weights that becomes the batch_norm's feature axis; -1 if there is none.
 std::int64_t feature_axis(const GraphFunction& function, const Op& product, const Op& norm) {
   const std::int64_t dim = norm.attributes.integer("feature_dim");
   if (product.kind == Kind::convolution) {
@@ -217,7 +217,7 @@ Graph folding_graph(const std::vector<Array>& inputs, std::int64_t axis, double 
   return graph;
 }
 
-/// Arrays of the folding function's inputs; the scratch graph's own constants are evaluated by `evaluate` as well.
+/// Loads the arrays of the folding function's inputs; `evaluate` computes constants of the scratch graph.
 std::vector<Array> loaded(const Graph& graph, const GraphFunction& function, const std::vector<ValueId>& values) {
   const std::vector<int> producer = edit::producers(function);
   std::vector<Array> arrays;

@@ -9,7 +9,7 @@ namespace tilesim {
 
 namespace {
 
-/// Appends the body of `callee`, whose calls are inlined already, in place of `call`.
+/// Appends the body of `callee` in place of `call`; calls inside the body are inlined already.
 void append_body(GraphFunction& function, edit::Names& names, const GraphFunction& callee, const Op& call) {
   std::vector<ValueId> renumbered(callee.values.size(), no_value);
   const auto annotate = [&](ValueId outer, ValueId inner) {
@@ -54,7 +54,7 @@ void append_body(GraphFunction& function, edit::Names& names, const GraphFunctio
   }
 }
 
-/// Callees first, each once.
+/// Inlines the calls of a function, its callees first; visits each function once.
 int inline_function(Graph& graph, std::size_t number, std::vector<bool>& done) {
   if (done[number]) return 0;
   done[number] = true;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t least = 12;      ///< operations of a layer
 constexpr std::size_t longest = 2048;  ///< longer ones are not looked for
 
-/// Kind, attributes and types: what operations of the same place in two layers have in common.
+/// Text of kind, attributes and types, equal for operations at the same position of two layers.
 std::string look(const GraphFunction& function, const Op& op) {
   std::string text = edit::meaning(op);
   for (const ValueId id : op.operands) text += id == no_value ? " -" : " " + to_string(function.value(id).type);
@@ -26,10 +26,10 @@ std::string look(const GraphFunction& function, const Op& op) {
   return text;
 }
 
-/// Blocks of `period` operations from `start` on, `count` of them.
+/// `count` blocks of `period` operations each, from operation `start` on.
 struct Repeat { std::size_t start = 0, period = 0, count = 0; };
 
-/// Values that cross from one operation to the next ones, after each.
+/// Number of values, after each operation, that a later operation reads.
 std::vector<int> crossings(const GraphFunction& function, std::size_t first) {
   const std::size_t n = function.ops.size();
   std::vector<std::size_t> last(function.values.size(), 0);
@@ -48,7 +48,7 @@ std::vector<int> crossings(const GraphFunction& function, std::size_t first) {
   return change;
 }
 
-/// The repetition that covers most; `first`: where the operations start that are not constants.
+/// The repetition that covers most operations; `first`: index of the first operation that is not a constant.
 Repeat best_repeat(const GraphFunction& function, std::size_t first) {
   std::map<std::string, int> numbers;
   std::vector<int> looks;
@@ -73,7 +73,7 @@ Repeat best_repeat(const GraphFunction& function, std::size_t first) {
   return best;
 }
 
-/// Where an operand of a block comes from: a result within, or one of the block's externals.
+/// Source of a block's operand: a result within the block, or one of its external values.
 struct Wire {
   bool inside;
   std::size_t index, result;
@@ -103,7 +103,7 @@ Block block_of(const GraphFunction& function, std::size_t start, std::size_t per
   return block;
 }
 
-/// (operation, result) of the blocks that something outside reads.
+/// (operation, result) pairs of the blocks that operations outside read.
 std::set<std::pair<std::size_t, std::size_t>> read_outside(const GraphFunction& function, const Repeat& repeat) {
   std::map<ValueId, std::pair<std::size_t, std::pair<std::size_t, std::size_t>>> made;  // block, place
   for (std::size_t i = 0; i < repeat.count * repeat.period; ++i)
@@ -122,7 +122,7 @@ std::set<std::pair<std::size_t, std::size_t>> read_outside(const GraphFunction& 
   return read;
 }
 
-/// The first block as a function; externals that are one constant in all blocks are read within.
+/// The first block as a function; an external value that is the same constant in all blocks moves into it.
 GraphFunction layer_of(const Reader& reader, const Repeat& repeat, const Block& first, const std::vector<bool>& common,
                        const std::string& name) {
   const GraphFunction& function = reader.function();
@@ -165,7 +165,7 @@ std::string fresh_function(const Graph& graph) {
   return name;
 }
 
-/// Outlines one repetition of a function; false where none exists.
+/// Moves one repetition of a function into a called function; false if there is none.
 bool outline(Graph& graph, std::size_t number, std::vector<Change>& changes) {
   GraphFunction& function = graph.functions[number];
   const auto constants =

@@ -14,7 +14,7 @@ namespace {
 
 using enum Function;
 
-/// What a mask says of one attention.
+/// The row lengths that a mask states for one attention.
 struct Lengths {
   ValueId lengths = no_value;  ///< integers, one per row of the batch, of any size
   ValueId rest = no_value;     ///< what else hides keys; no_value: nothing
@@ -37,7 +37,7 @@ class Reading {
   }
 
  private:
-  /// The lengths that a mask [B, 1, 1, T], or one that repeats such, stands for.
+  /// The lengths that a mask [B, 1, 1, T], or a broadcast of one, states; empty if it states none.
   std::optional<ValueId> lengths_of(ValueId mask) const {
     bool seen = true;  // whether what we look at is true where a key is seen
     ValueId value = mask;
@@ -66,7 +66,7 @@ class Reading {
     return std::nullopt;
   }
 
-  /// Position < length, in whichever way it is written.
+  /// The lengths of a comparison position < length, in each of its forms.
   std::optional<ValueId> compared(const Op& op, std::optional<Function> function, bool seen, ValueId mask) const {
     if (!function || op.kind != Kind::elementwise) return std::nullopt;
     const bool behind = function == less || function == greater_equal;  // the position comes first
@@ -79,7 +79,7 @@ class Reading {
     return in_place(op.results[0], mask) ? std::optional(narrow(length)) : std::nullopt;
   }
 
-  /// Whether rows of the comparison are those of the batch, and its last axis the keys.
+  /// Whether the comparison's rows are batch rows, and its last axis is the key axis.
   bool in_place(ValueId comparison, ValueId mask) const {
     const Shape &from = reader_.shape(comparison), &to = reader_.shape(mask);
     if (to.size() != 4 || element_count(from) != shape_.batch * shape_.cache) return false;
@@ -93,7 +93,7 @@ class Reading {
     return true;
   }
 
-  /// 0, 1, 2, .. along the last axis.
+  /// Whether a value holds 0, 1, 2, .. along its last axis.
   bool counts_up(ValueId value) const {
     const std::int64_t keys = shape_.cache;
     if (reader_.shape(value).empty() || reader_.shape(value).back() != keys) return false;
@@ -113,7 +113,7 @@ class Reading {
     return true;
   }
 
-  /// Before integers were widened.
+  /// The integer value before it was widened.
   ValueId narrow(ValueId value) const {
     while (const Op* op = reader_.op(value, Kind::convert)) {
       const DType from = reader_.type(op->operands[0]).dtype;
@@ -145,7 +145,7 @@ bool masked_alone(const Op& op) {
          op.attributes.find("kv_len") == nullptr;
 }
 
-/// Lengths that are longer than the cache see all of it, negative ones nothing.
+/// Clamps lengths: one beyond the cache sees the whole cache, a negative one sees nothing.
 ValueId within(Builder& builder, ValueId lengths, const AttentionShape& shape) {
   const DType dtype = builder.type(lengths).dtype;
   const bool fits = is_integer(dtype) && bits(dtype) >= 32;
@@ -161,7 +161,7 @@ void length_masks(Graph& graph, std::vector<Change>& changes) {
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
     if (std::ranges::none_of(function.ops, masked_alone)) continue;
-    // Constants first: the builder uses those that exist, wherever they are.
+    // Puts constants first: the builder reuses existing constants anywhere in the function.
     std::ranges::stable_partition(function.ops, [](const Op& op) { return op.kind == Kind::constant; });
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
       if (!masked_alone(function.ops[i])) continue;

@@ -26,7 +26,7 @@ struct SparsePlan {
   std::int64_t products = -1;         ///< multiply-adds of nonzero elements; -1: data-dependent
   std::string data;                   ///< source of the cycles
 };
-/// Empty if the operation has no plan, or weights are missing.
+/// The operation's plan; empty if the operation has none, or if weights are missing.
 std::optional<SparsePlan> sparse_plan_of(const Graph& graph, const Op& op);
 /// The stored values of an operand's tiles, from `matrix` at the nonzero positions of `given`.
 Array stored_values(const SparsePlan& plan, const Op& op, int operand, const Array& given, const Array& matrix);

@@ -23,7 +23,7 @@ ValueId add_input(GraphFunction& function, edit::Names& names, const std::string
   return function.inputs.back();
 }
 
-/// The operations of `callee` on these operands at the end of `ops`; its outputs.
+/// Appends the operations of `callee` on these operands to `ops`. Returns its outputs.
 std::vector<ValueId> spliced(GraphFunction& function, edit::Names& names, std::vector<Op>& ops,
                              const GraphFunction& callee, const std::vector<ValueId>& operands,
                              const std::string& stem) {
@@ -71,7 +71,7 @@ ValueId number(Graph& graph, GraphFunction& function, edit::Names& names, std::v
   return ops.back().results[0];
 }
 
-/// The state of a loop after a trip: the new one, or the old one where the loop has ended before.
+/// Selects a loop's state after a trip: the new state, or the old one if the loop has already ended.
 ValueId kept(GraphFunction& function, edit::Names& names, std::vector<Op>& ops, ValueId more, ValueId next,
              ValueId before) {
   if (next == before) return before;
@@ -139,7 +139,7 @@ void count(Graph& graph, std::size_t number_of_function, const Trips& trips) {
   }
 }
 
-/// Loops within first: what holds them copies them.
+/// Visits inner loops first, because the operation that holds a loop copies it.
 void visit(Graph& graph, std::size_t number, const std::vector<Trips>& trips, std::vector<bool>& seen) {
   if (seen[number]) return;
   seen[number] = true;

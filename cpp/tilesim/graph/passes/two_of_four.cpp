@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t four = 4, kept_of_four = 2;
 
-/// Places of the values that are kept of four neighbours, ascending: those that are not zero, then the first ones.
+/// Positions, ascending, of the two values to keep of four neighbours: nonzero values, then the first ones.
 std::array<int, kept_of_four> places_of(const std::array<bool, four>& some) {
   std::array<int, kept_of_four> places{};
   std::size_t found = 0;
@@ -179,7 +179,7 @@ class Compressing {
     return {};
   }
 
-  /// The constant beside the product; one for all that contract it along the same axis.
+  /// The compressed constant of a product; products that contract a weight along the same axis share it.
   ValueId compressed(GraphFunction& function, const Op& op, std::vector<Op>& ops) {
     const ValueId dense = op.operands[1];
     const auto axis = static_cast<int>(op.attributes.integers("b_contract", {})[0]);

@@ -14,7 +14,7 @@ namespace tilesim {
 /// UserError naming the first group of four with more than two nonzero values; `name`: of the matrix.
 Array compressed_two_of_four(const Array& matrix, int axis, const std::string& name);
 
-/// Expands it again; `depth`: number of elements along the axis.
+/// Expands a compressed matrix; `depth`: number of elements along the axis.
 Array expanded_two_of_four(const Array& stored, int axis, std::int64_t depth);
 
 /// The expansion of a compressed weight.

@@ -18,7 +18,7 @@ constexpr int code_bits = 8;  // bits of codes
 
 bool is_code(DType dtype) { return is_integer(dtype) && dtype != DType::boolean && bits(dtype) <= code_bits; }
 
-/// Whether a number is where the codes of a type end.
+/// Whether a number is the smallest or largest code of a type.
 bool ends_codes(double number, DType dtype) {
   if (dtype == DType::f8e4m3fn) return std::abs(number) == 448;
   if (dtype == DType::f8e5m2) return std::abs(number) == 57344;
@@ -30,7 +30,7 @@ bool ends_codes(double number, DType dtype) {
   return false;
 }
 
-/// Functions of numbers, not of their bits.
+/// Whether a function computes with numbers, not with their bits.
 bool is_numeric(Function function) {
   switch (function) {
     case Function::bitwise_and:
@@ -68,7 +68,7 @@ class Unquantized {
  private:
   DType before(ValueId value) const { return plain_.entry().value(value).type.dtype; }
   DType after(ValueId value) const { return builder_.type(now_[at(value)]).dtype; }
-  /// Whether a value was an integer and is a real number now.
+  /// Whether the pass changed a value from an integer to a real number.
   bool real(ValueId value) const { return value != no_value && is_integer(before(value)) && is_float(after(value)); }
 
   ValueId widened(ValueId value) {
@@ -88,7 +88,7 @@ class Unquantized {
     }
   }
 
-  /// u8 read as i8: the highest bit is turned, which takes 128 away.
+  /// Whether the operation reads u8 as i8 by inverting the highest bit, which subtracts 128.
   bool turned(const Op& op) {
     constexpr double offset = 128;
     if (op.operands.empty() || !real(op.operands[0])) return false;

@@ -17,7 +17,7 @@ namespace tilesim {
 
 namespace {
 
-/// Whether tiles [contraction, across] of a matrix have an element that is not zero (NaN is none).
+/// For each tile [contraction, across] of a matrix, whether it has a nonzero element (NaN counts as nonzero).
 struct TileMask {
   std::int64_t depth = 0, across = 0;
   std::vector<char> some;
@@ -71,7 +71,7 @@ Weight counted(const TileMask& mask, bool before) {
   return weight;
 }
 
-/// Weights of the entry's constants that are held or read; those that are drawn have no zeros to speak of.
+/// Weights of the entry's constants with stored or readable elements; randomly drawn weights have no zeros.
 class Constants {
  public:
   explicit Constants(const Graph& graph) : graph_(graph) {
@@ -96,7 +96,7 @@ class Constants {
   std::vector<std::pair<ValueId, std::string>> names_;
 };
 
-/// The one axis of a matrix that is contracted; -1: it is not a matrix, or has batches.
+/// The contracted axis of a matrix; -1 if the operand is not a matrix or has batch axes.
 int contracted_axis(const GraphFunction& function, const Op& op, int operand) {
   const Shape& shape = function.value(op.operands[at(operand)]).type.shape;
   const std::string of = operand == 0 ? "a" : "b";
@@ -183,12 +183,12 @@ bool finds_zero_tiles(const Op& op) {
 
 namespace {
 
-/// Writes tests of an activation's tiles into a function, before the product that reads them.
+/// Adds operations to a function that test an activation's tiles before the product that reads them.
 class TileTests {
  public:
   explicit TileTests(GraphFunction& function) : function_(function), names_(function) {}
 
-  /// Counts before and beside, of a matrix.
+  /// Adds the running counts `before` and `beside` of a matrix.
   std::pair<ValueId, ValueId> add(const Op& product, ValueId matrix, int contracted, std::vector<Op>& ops) {
     ops_ = &ops;
     stem_ = product.name + ".tiles";
@@ -242,7 +242,7 @@ class TileTests {
     return emit(Kind::reshape, {value}, attributes, {function_.value(value).type.dtype, shape});
   }
 
-  /// The number 0 of a type, as zero times a first element cannot be: NaN.
+  /// Adds the constant 0 of a type. Zero times an element would not do: the element may be NaN.
   ValueId zero(DType of) {
     Attributes attributes;
     attributes.set("reference", zero_name(of));
@@ -263,7 +263,7 @@ class TileTests {
     return emit(Kind::pad, {value, zero(type.dtype)}, pad, {type.dtype, shape});
   }
 
-  /// Sums along an axis, a zero before them.
+  /// Adds sums along an axis, with a leading zero.
   ValueId counted(ValueId value, Shape shape, int axis) {
     Attributes sum;
     sum.set("dim", std::int64_t{axis});
