@@ -13,7 +13,7 @@ namespace tilesim::recognition {
 
 namespace {
 
-/// One way to write a function of one variable.
+/// One form in which a function of one variable is written.
 struct Spelling {
   Function function;
   Formula formula;
@@ -29,7 +29,7 @@ Formula chosen(const Formula& condition, const Formula& yes, const Formula& no) 
   return Formula::apply(select, {condition, yes, no});
 }
 
-/// The logistic function of a formula: never overflows to NaN, and keeps NaN.
+/// The logistic function of a formula, in forms that never overflow to NaN and that keep NaN.
 std::vector<Formula> logistic(const Formula& x) {
   const Formula zero = number(0), one = number(1), rising = of(exp, x), falling = of(exp, minus(x));
   const Formula small = of(exp, minus(of(abs, x)));
@@ -44,7 +44,7 @@ std::vector<Formula> logistic(const Formula& x) {
           chosen(negative, share(small), one_over(one + small))};
 }
 
-/// log(1 + exp(x)) where it never overflows: alone it is infinite from the logarithm of the largest number on.
+/// log(1 + exp(x)) in forms that do not overflow; the plain form is infinite once exp(x) overflows.
 std::vector<Formula> soft_plus(const Formula& x) {
   const Formula small = of(exp, minus(of(abs, x))), positive = Formula::apply(maximum, {x, number(0)});
   constexpr double linear = 20;  // from here on x itself, in f32 (PyTorch)
@@ -78,7 +78,7 @@ const std::vector<Spelling>& spellings() {
   return table;
 }
 
-/// How often a function may occur in a spelling; none: it occurs in no spelling, however often arithmetic does.
+/// Largest number of occurrences of a function in any form, unlimited for arithmetic; empty if no form has it.
 std::optional<int> most(Function function) {
   switch (function) {
     case identity:
@@ -115,13 +115,13 @@ std::optional<int> most(Function function) {
   }
 }
 
-/// Values from which numbers alone lead to the root, nearest first.
+/// Values from which the root is a function of one variable, nearest first.
 class Cuts {
  public:
   Cuts(const Reader& reader, ValueId root) : reader_(reader), root_(root) { open(root); }
 
   bool single() const { return frontier_.size() == 1; }
-  /// Opens operations until one value is left; false where there is no further one.
+  /// Expands operations until the root depends on one value; false if there is no further such value.
   bool next() {
     constexpr int limit = 24;
     do {
@@ -136,7 +136,7 @@ class Cuts {
     return !hopeless_;
   }
   ValueId value() const { return frontier_.begin()->second; }
-  /// Whether some spelling may have these functions.
+  /// Whether some form may contain these functions.
   bool promising() const { return !hopeless_ && !counts_.empty(); }
   /// The root as a formula of the value.
   Formula formula() const {

@@ -10,7 +10,7 @@ namespace tilesim::recognition {
 
 namespace {
 
-/// An axis alone: runs of equal steps, and runs of their first elements.
+/// Runs of equal steps along one axis, then runs of those runs' first elements.
 std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> runs_of(const std::vector<std::int64_t>& line) {
   const auto count = line.size();
   if (count < 2) return std::vector<std::pair<std::int64_t, std::int64_t>>{};

@@ -69,7 +69,7 @@ std::int64_t reach(std::span<const MapTerm> terms) {
   return sum;
 }
 
-/// Digits from the last to the first position count from there.
+/// Reverses digits with negative coefficients: they then count from their last position.
 Order turn_falling(std::vector<AxisMap>& maps) {
   Order falling;
   for (AxisMap& map : maps)
@@ -82,7 +82,7 @@ Order turn_falling(std::vector<AxisMap>& maps) {
   return falling;
 }
 
-/// Terms in falling order; those because of which positions meet are taken out, the shortest first.
+/// Sorts terms in descending order. Removes the terms, shortest first, that let positions overlap.
 std::vector<std::pair<std::size_t, MapTerm>> take_overlapping(std::vector<AxisMap>& maps) {
   std::vector<std::pair<std::size_t, MapTerm>> taken;
   for (std::size_t axis = 0; axis < maps.size(); ++axis) {
@@ -105,7 +105,7 @@ std::int64_t parts_of(const std::vector<std::pair<std::size_t, MapTerm>>& taken)
   return parts;
 }
 
-/// The maps where the digits taken out are those of part number `part`, the last one fastest.
+/// The maps of part number `part` of the removed digits, of which the last one varies fastest.
 std::vector<AxisMap> part_of(std::vector<AxisMap> maps, const std::vector<std::pair<std::size_t, MapTerm>>& taken,
                              std::int64_t part) {
   for (auto entry = taken.rbegin(); entry != taken.rend(); ++entry) {
@@ -115,8 +115,7 @@ std::vector<AxisMap> part_of(std::vector<AxisMap> maps, const std::vector<std::p
   return maps;
 }
 
-/// The axis is cut into the first digit and what lies between its neighbours, until each digit is an axis. Where
-/// nothing overlaps.
+/// Splits each axis of x into its digits, first digit first. The digits do not overlap.
 ValueId plain_view(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order) {
   while (true) {
     Shape start, limit, stride, low, high, cut;
@@ -167,7 +166,7 @@ std::vector<std::int64_t> axes_of(const Order& digits, const Order& order) {
   return axes;
 }
 
-/// Axes of windows that are strided: each tap reads every so many elements.
+/// Axes of strided windows, in which a tap reads every n-th element.
 std::vector<std::size_t> strided_axes(const std::vector<AxisMap>& maps,
                                       const std::vector<std::pair<std::size_t, MapTerm>>& taken) {
   std::vector<std::size_t> axes;
@@ -181,7 +180,7 @@ std::vector<std::size_t> strided_axes(const std::vector<AxisMap>& maps,
   return axes;
 }
 
-/// The map by the elements of one phase, which lie next to each other; which phase it is.
+/// Changes a map to one over a phase, whose elements are contiguous. Returns the phase.
 std::int64_t to_phase(AxisMap& map) {
   const std::int64_t step = map.terms.back().coefficient, first = floor_div(map.constant, step);
   const std::int64_t phase = map.constant - first * step;
@@ -228,8 +227,8 @@ ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order)
 
 namespace {
 
-/// Axes of `u` are the maps' digits, in the order of maps and terms. From the innermost digit on, each is padded to the
-/// distance of the next and merged with it.
+/// Places `u`, whose axes are the maps' digits in the order of maps and terms. From the innermost digit on, pads each
+/// digit to the distance of the next one and merges the two.
 ValueId plain_place(Emitter& out, ValueId u, std::vector<AxisMap> maps, const Shape& to) {
   Shape axes;
   for (AxisMap& map : maps) {
@@ -277,7 +276,7 @@ ValueId plain_place(Emitter& out, ValueId u, std::vector<AxisMap> maps, const Sh
 
 namespace {
 
-/// Updates whose overlapping digits are taken out: one part for each place of a window.
+/// Updates without their overlapping digits: one part for each position of a window.
 class WindowParts {
  public:
   WindowParts(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order)
@@ -292,7 +291,7 @@ class WindowParts {
   std::vector<std::size_t> strided() const { return strided_axes(maps_, taken_); }
   std::vector<AxisMap> maps_at(std::int64_t part) const { return part_of(maps_, taken_, part); }
 
-  /// A part put into zeros of shape `to`, and what was there before added.
+  /// Places a part in zeros of shape `to` and adds `sum`.
   ValueId add(ValueId sum, std::int64_t part, const std::vector<AxisMap>& maps, const Shape& to) {
     const ValueId term = plain_place(out_, at_place(part), maps, to);
     if (sum == no_value) return term;
@@ -302,7 +301,7 @@ class WindowParts {
   }
 
  private:
-  /// The part alone, its axes in the order of the maps.
+  /// One part of the updates, with axes in the order of the maps.
   ValueId at_place(std::int64_t part) {
     Shape start(order_.size(), 0), limit = out_.shape(updates_), kept;
     for (auto entry = taken_.rbegin(); entry != taken_.rend(); ++entry) {
@@ -327,8 +326,8 @@ class WindowParts {
   std::vector<std::pair<std::size_t, MapTerm>> taken_;
 };
 
-/// Windows that are strided: the places of a phase are summed up next to each other, and the phases put in turn at
-/// last. no_value where a phase has no place.
+/// Sums strided windows phase by phase, on contiguous elements, and interleaves the phases at the end. no_value if a
+/// phase has no position.
 ValueId placed_by_phase(Emitter& out, WindowParts& parts, const std::vector<std::size_t>& strided, const Shape& to) {
   std::int64_t phases = 1;
   Shape steps, part_shape = to;

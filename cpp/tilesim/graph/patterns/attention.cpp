@@ -18,7 +18,7 @@ using enum Function;
 
 constexpr double hides = -1e30;  ///< numbers below hide a key whatever its score
 
-/// What happens to scores between the products.
+/// The changes of the scores between the two products.
 struct Scores {
   double scale = 1, soft_cap = 0;
   Values added;               ///< masks and biases that are added
@@ -31,7 +31,7 @@ struct Scores {
   Integers select_level;
 };
 
-/// The operand that leads to the scores, and a number that the other one is.
+/// The operand that leads to the scores, and the other operand as a number.
 struct Step {
   ValueId next;
   double number;
@@ -43,7 +43,7 @@ std::optional<Step> with_number(const Reader& reader, const Op& op, bool either)
   return std::nullopt;
 }
 
-/// Whether a value comes from a product through elementwise operations.
+/// Whether a value is computed from a product by elementwise operations.
 bool leads_to_product(const Reader& reader, ValueId value, int depth = 12) {
   const Op* op = reader.op(value);
   if (op == nullptr || depth == 0) return false;
@@ -52,7 +52,7 @@ bool leads_to_product(const Reader& reader, ValueId value, int depth = 12) {
   return std::ranges::any_of(op->operands, [&](ValueId id) { return leads_to_product(reader, id, depth - 1); });
 }
 
-/// One step from the softmax towards the product; false where it is none of attention's.
+/// Moves one operation from the softmax towards the product; false if the operation does not belong to attention.
 bool descend(const Reader& reader, ValueId& value, Scores& scores) {
   const Op* op = reader.op(value);
   if (op == nullptr) return false;
@@ -129,7 +129,7 @@ std::optional<Scores> scores_of(const Reader& reader, ValueId value) {
   return std::nullopt;
 }
 
-/// A number that multiplies an operand of the product is taken out.
+/// The operand of a product without a numeric factor, by which `scale` is multiplied.
 ValueId unscaled(const Reader& reader, ValueId value, double& scale) {
   const ValueId inner = reader.unconverted(value);
   const auto function = reader.function_of(inner);
@@ -140,7 +140,7 @@ ValueId unscaled(const Reader& reader, ValueId value, double& scale) {
   return step->next;
 }
 
-/// The mask before it was broadcast to the scores' shape where that is all a broadcast does.
+/// The mask before a broadcast to the scores' shape, if there is one.
 ValueId before_broadcast(const Reader& reader, ValueId mask) {
   const Op* op = reader.op(mask, Kind::broadcast);
   if (op == nullptr) return mask;
@@ -206,8 +206,8 @@ ValueId build_attention(Builder& builder, const AttentionMatch& match, const Val
   return turned(builder, shaped(builder, y, unmerged), layout.out);
 }
 
-/// Weights: a softmax, perhaps behind a select that puts 0 in rows of which `condition` says that they see nothing
-/// (`hidden`) or something (else).
+/// Weights: a softmax, or a select that puts 0 in the rows for which `condition` is true. The condition states that a
+/// row sees no key (`hidden`), or that it sees one.
 struct Weights {
   const Op* softmax = nullptr;
   ValueId condition = no_value;
@@ -229,7 +229,7 @@ class Rows {
   Rows(const Reader& reader, const Op& softmax, const Scores& scores)
       : reader_(reader), softmax_(softmax), scores_(scores), rank_(reader.rank(softmax.operands[0])) {}
 
-  /// Whether a condition is true exactly where a row sees no key (`hidden`), or exactly where it sees one.
+  /// Whether a condition is true exactly for rows that see no key (`hidden`), or exactly for rows that see one.
   bool tells(ValueId condition, bool hidden) const {
     const ValueId value = reader_.peeled(condition);
     if (const Op* turned = reader_.elementwise(value, logical_not)) return tells(turned->operands[0], !hidden);
@@ -250,7 +250,7 @@ class Rows {
   bool is_scores(ValueId value) const {
     return reader_.unconverted(value) == reader_.unconverted(softmax_.operands[0]);
   }
-  /// What is compared with -inf: equal where hidden, not equal where not (NaN hides nothing); else no_value.
+  /// The value that a comparison with -inf tests: equal if `hidden`, else not equal (NaN hides nothing); or no_value.
   ValueId compared(ValueId value, bool hidden) const {
     const Op* op = reader_.elementwise(value, hidden ? equal : not_equal);
     for (const int i : {0, 1})
@@ -265,7 +265,7 @@ class Rows {
     const ValueId score = compared(value, hidden);
     return score != no_value && is_scores(score);
   }
-  /// Whether a reduction goes over the keys alone, and stands for its row.
+  /// Whether a reduction is over the keys only, and its result belongs to the same row.
   bool along_keys(ValueId value, const Op& reduce) const {
     const std::int64_t lead = rank_ - reader_.rank(reduce.operands[0]);
     if (reduce.attributes.integers("dims") != Integers{softmax_.attributes.integer("dim") - lead}) return false;

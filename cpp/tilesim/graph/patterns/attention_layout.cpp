@@ -24,7 +24,7 @@ Integers from_parts(std::initializer_list<Integers> parts) {
   return whole;
 }
 
-/// Of two axes that share keys, the last one that stands behind a batch axis in q holds heads: it goes first.
+/// Puts the heads first among the axes that share keys: the last one that follows a batch axis in q.
 void heads_first(Integers& shared, Integers& q_shared, const Integers& q_batch) {
   if (shared.size() != 2) return;
   const auto behind = [&](std::size_t i) { return has(q_batch, q_shared[i] - 1); };

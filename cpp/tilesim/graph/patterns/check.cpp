@@ -29,14 +29,14 @@ class Source {
     for (std::int64_t i = 0; i < values.size(); ++i) values.as<double>()[i] = number(type.dtype, data);
     return values.to(type.dtype);
   }
-  /// Numbers of a list from one of them on.
+  /// An array with the numbers of a list, repeated; starts at one of them.
   Array listed(const TensorType& type, const std::vector<double>& numbers, std::size_t first) {
     Array values(DType::f64, type.shape);
     for (std::int64_t i = 0; i < values.size(); ++i)
       values.as<double>()[i] = numbers[(first + static_cast<std::size_t>(i)) % numbers.size()];
     return values.to(type.dtype);
   }
-  /// Masks hide: false or -inf; the first row (and each seventh) wholly where `rows`.
+  /// A mask of false or -inf; with `rows` it hides the first and each seventh row completely.
   Array mask(const TensorType& type, bool rows) {
     Array values(DType::f64, type.shape);
     const std::int64_t width = type.shape.empty() ? 1 : type.shape.back();
@@ -70,7 +70,7 @@ class Source {
   std::mt19937 random_;
 };
 
-/// What sums and products of one evaluation come to.
+/// Number of additions and multiplications of one evaluation.
 std::int64_t work(const Graph& graph) {
   double total = flops(graph).total();
   for (const Value& value : graph.functions[0].values) {
@@ -102,8 +102,8 @@ double least_normal(DType dtype) {
                                : static_cast<double>(std::numeric_limits<float>::min());
 }
 
-/// Whether two elements are one number, up to rounding against `scale`. A result near the end of the range may come
-/// from a spelling that leaves it on the way.
+/// Whether two elements are equal up to rounding against `scale`. Near the largest number of the dtype, one form may
+/// overflow in an intermediate result.
 bool same(double wanted, double got, double tolerance, double scale, DType dtype) {
   if (wanted == got || (std::isnan(wanted) && std::isnan(got))) return true;
   if (std::isinf(wanted) && std::isfinite(got))
@@ -111,8 +111,8 @@ bool same(double wanted, double got, double tolerance, double scale, DType dtype
   return std::abs(wanted - got) <= tolerance * scale;
 }
 
-/// Empty, or the first element that differs. `xs`: of a function of single elements, what it reads: each element is
-/// then held to its own size, else to the largest one.
+/// The first element that differs, or empty. `xs`: operands of a function of single elements, for which the tolerance
+/// follows each element's size; else it follows the largest element's.
 std::string difference(const Array& wanted, const Array& got, double tolerance, const std::vector<Array>& xs) {
   if (wanted.dtype() != got.dtype() || wanted.shape() != got.shape()) return "types differ";
   double scale = 0;
@@ -140,7 +140,7 @@ bool exact_function(Function function) {
   return std::ranges::find(exact, function) != std::end(exact);
 }
 
-/// Whether an operation's result is not new: moved, chosen, or with another sign.
+/// Whether an operation only moves or selects elements, or changes their sign.
 bool exact(const Op& op) {
   if (op.kind == Kind::elementwise) return exact_function(parse_function(op.attributes.text("function")));
   if (op.kind == Kind::reduce) {
@@ -155,7 +155,7 @@ bool coarser(DType dtype, DType than) {
   return unit_roundoff(dtype) > unit_roundoff(than) || (dtype == DType::f16 && than == DType::bf16);
 }
 
-/// Whether some number is rounded to a coarser dtype than the root's, or one of a smaller range.
+/// Whether an intermediate number is rounded to a coarser dtype than the root's, or to one of a smaller range.
 bool rounds(const GraphFunction& function, const std::vector<const Op*>& ops, DType root) {
   return std::ranges::any_of(ops, [&](const Op* op) {
     return !exact(*op) &&
@@ -170,14 +170,14 @@ bool narrowed(const Graph& replacement) {
   return rounds(function, ops, function.value(function.outputs[0]).type.dtype);
 }
 
-/// Whether every element follows from the elements in its place alone.
+/// Whether each element depends only on the operands' elements at the same position.
 bool pointwise(const Reader& reader, const std::vector<const Op*>& ops) {
   return std::ranges::all_of(ops, [&](const Op* op) {
     return op->kind == Kind::elementwise || op->kind == Kind::convert || reader.number(op->results[0]).has_value();
   });
 }
 
-/// Whether large numbers meet an exponential, which magnifies their rounding.
+/// Whether large numbers reach an exponential, which magnifies their rounding.
 bool exponential(const std::vector<const Op*>& ops) {
   return std::ranges::any_of(ops, [](const Op* op) {
     const bool function = op->kind == Kind::elementwise && op->attributes.text("function") == "exp";
@@ -185,8 +185,8 @@ bool exponential(const std::vector<const Op*>& ops) {
   });
 }
 
-/// What distinguishes spellings of a function: the ends of the dtype's range, and each number of the part with its
-/// neighbours, of both signs.
+/// Numbers that distinguish forms of a function: the ends of the dtype's range, and each constant of the part with its
+/// neighbours, with both signs.
 std::vector<double> special_numbers(const Reader& reader, const std::vector<const Op*>& ops, DType dtype, bool limits) {
   constexpr double inf = std::numeric_limits<double>::infinity(), tens = 1e4;
   std::vector<double> found{0, 1, tens, inf};
@@ -225,7 +225,7 @@ double tolerance_of(const Reader& reader, const Graph& part, const std::vector<c
 
 }  // namespace
 
-/// A part and what may stand in its place, both as graphs.
+/// A part and its replacement, both as graphs.
 struct Checker::Trial {
   const Reader& reader;
   const Candidate& candidate;
@@ -237,7 +237,7 @@ struct Checker::Trial {
   std::vector<TensorType> types;
   Source source{1};
 
-  /// Empty, or where they differ on some data.
+  /// Compares both on all data; returns the first difference, or empty.
   std::string run() {
     const bool points = pointwise(reader, ops);
     for (const Data data : all_data) {
@@ -250,7 +250,7 @@ struct Checker::Trial {
  private:
   std::vector<Array> drawn(Data data) {
     std::vector<Array> inputs;
-    // An infinite score meets -inf of a mask in sums that nobody means: infinities are the mask's then.
+    // With a mask, only the mask has infinities: an infinite score plus the mask's -inf would be NaN.
     const bool masked = candidate.mask != no_value && (data == Data::infinite || data == Data::not_a_number);
     for (std::size_t i = 0; i < types.size(); ++i) {
       const bool scale = std::ranges::count(candidate.positive, candidate.leaves[i]) > 0;

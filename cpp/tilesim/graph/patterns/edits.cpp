@@ -1,5 +1,5 @@
-// Applies replacements. They are collected and applied together, so that a function is walked once however many there
-// are; the reader follows them.
+// Applies replacements. They are collected and applied together, so that a function is traversed once for any number of
+// replacements; the reader is kept up to date.
 #include <algorithm>
 
 #include "tilesim/graph/edit.hpp"
@@ -34,7 +34,7 @@ std::string Edits::fresh_name(const std::string& stem) {
   return name;
 }
 
-/// The constants of a replacement stand under names of this graph.
+/// Copies a constant of the replacement into this graph under a new name.
 void Edits::take_weight(Op& op, const Graph& made) {
   const std::string& reference = op.attributes.text("reference");
   const Weight& weight = made.weights.at(reference);
@@ -82,7 +82,7 @@ void Edits::replace(std::size_t place, const Candidate& candidate) {
   reader_->replace(place, kept);
 }
 
-/// Readers of the root read another value, or a copy where that is an output that would be an input.
+/// Lets the readers of the root read another value; inserts a copy if an output would become an input.
 void Edits::redirect(std::size_t place, ValueId root, ValueId leaf) {
   if (redirects_->add(function_, root, leaf)) return reader_->redirect(place, root, leaf);
   Op copy;

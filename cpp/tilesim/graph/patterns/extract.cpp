@@ -25,7 +25,7 @@ class ExtentClasses {
     }
     return find(entry->second);
   }
-  /// Equal extents from here on; those that differ (1 that is repeated) stay apart.
+  /// Makes two extents equal; does not join extents that differ (a repeated 1).
   void join(ValueId a, std::size_t a_axis, ValueId b, std::size_t b_axis) {
     const int left = class_of(a, a_axis), right = class_of(b, b_axis);
     if (left == right) return;
@@ -36,7 +36,7 @@ class ExtentClasses {
   void join(ValueId a, ValueId b) {
     for (std::size_t axis = 0; axis < reader_.shape(a).size(); ++axis) join(a, axis, b, axis);
   }
-  /// The extent that is built is no less than this.
+  /// Sets a lower bound on the extent to build.
   void at_least(ValueId value, std::size_t axis, std::int64_t extent) {
     least_.emplace_back(std::pair{value, axis}, extent);
   }
@@ -67,7 +67,7 @@ class ExtentClasses {
     while (parent_[at(number)] != number) number = parent_[at(number)];
     return number;
   }
-  /// Different classes differ, so that swapped axes show.
+  /// A small extent, different for each class, so that the check notices swapped axes.
   std::int64_t small(int number) {
     return sizes_.emplace(number, 3 + static_cast<std::int64_t>(sizes_.size()) % 6).first->second;
   }
@@ -81,7 +81,7 @@ class ExtentClasses {
   std::vector<std::pair<std::pair<ValueId, std::size_t>, std::int64_t>> least_;
 };
 
-/// Runs of axes of a reshape with equal products: those with one axis on each side keep it.
+/// Joins a reshape's groups of axes with equal products, if a group has one axis on each side.
 void join_reshape(const Reader& reader, ExtentClasses& extents, ValueId from, ValueId to) {
   const Shape &a = reader.shape(from), &b = reader.shape(to);
   std::size_t i = 0, j = 0;
@@ -132,7 +132,7 @@ void join_contract(const Reader& reader, ExtentClasses& extents, const Op& op) {
   }
 }
 
-/// Batch, channels, and places: an image is as large as a few windows need.
+/// Joins batch, channel and spatial axes; an image gets the extent of a few windows.
 void join_convolution(const Reader& reader, ExtentClasses& extents, const Op& op) {
   const Attributes& attributes = op.attributes;
   const std::string &xs = attributes.text("x_labels"), &ws = attributes.text("w_labels"),
@@ -247,7 +247,7 @@ void join(const Reader& reader, ExtentClasses& extents, const Op& op) {
   }
 }
 
-/// Attributes that name extents, for the new ones.
+/// Changes the attributes that contain extents to the new extents.
 void resize(const Reader& reader, ExtentClasses& extents, const Op& op, Attributes& attributes) {
   if (op.results.empty()) return;
   if (op.kind == Kind::broadcast || op.kind == Kind::reshape || op.kind == Kind::iota)

@@ -129,7 +129,7 @@ Formula Formula::odd(Function function, const Formula& x) {
 Formula Formula::select(const Formula& condition, const Formula& yes, const Formula& no) {
   const Atom* test = condition.single();
   const bool below = test != nullptr && !test->variable && (test->function == less || test->function == less_equal);
-  // 0 where x < 0, else x: NaN stays NaN, as in relu. (x where x > 0, else 0, makes 0 of it.)
+  // 0 where x < 0, else x: NaN stays NaN, as in relu. (x where x > 0, else 0, turns NaN into 0.)
   if (below && test->operands[1].is(0) && yes.is(0) && test->operands[0].same(no)) return atom(relu, {no});
   return atom(Function::select, {condition, yes, no});
 }

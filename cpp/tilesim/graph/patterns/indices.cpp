@@ -16,13 +16,13 @@ namespace tilesim::recognition {
 
 namespace {
 
-/// Times what is gathered that a table may have to be copied for it.
+/// Limit of the copied bytes, as a multiple of the gathered bytes.
 constexpr std::int64_t most_copied = 4;
 
-/// Elements of all that must be evaluated to know an index.
+/// Limit of the elements to evaluate before an index is known.
 constexpr std::int64_t largest_known = std::int64_t{1} << 22;
 
-/// One function, gone through in order: operations are written again, some of them otherwise.
+/// Rewrites one function operation by operation.
 class Indices : public Rewriting {
  public:
   Indices(Graph& graph, GraphFunction& function, const Evaluator& evaluate, std::vector<Change>& changes)
@@ -77,7 +77,7 @@ class Indices : public Rewriting {
     return known_[value] = result;
   }
 
-  /// One component of index vectors: by the batch axes, with extent 1 where it repeats.
+  /// One component of index vectors, with the batch axes; extent 1 along axes over which it repeats.
   struct Component {
     ValueId value = no_value;
     std::size_t axis = 0;  ///< of the operand
@@ -122,7 +122,7 @@ class Indices : public Rewriting {
     std::set<std::size_t> spanned;  ///< batch axes (of the other side) along which indices by data differ
   };
 
-  /// `sizes`: of a box, by axes of the operand; `collapsed`: those that the boxes on the other side lack.
+  /// `sizes`: of a box, by the operand's axes; `collapsed`: axes of the operand that boxes lack on the other side.
   std::optional<Access> access_of(const Shape& operand, const Shape& other, const Integers& boxes,
                                   const Integers& sizes, const Integers& collapsed, std::vector<Component> components) {
     Access access;
@@ -139,7 +139,7 @@ class Indices : public Rewriting {
       if (!access.data[component.axis]) functions.push_back(&*component.affine);
     const auto cut = common_digits(extents, functions);
     if (!cut) return std::nullopt;
-    // Digits are numbered in the order of the other side's axes, outer ones first.
+    // Numbers digits in the order of the other side's axes, outer axes first.
     std::vector<std::size_t> number_of_cut, number_of_box;
     for (std::size_t axis = 0, next = 0, part = 0, cuts = 0; axis < other.size(); ++axis) {
       if (part < box.size() && box[part] == axis) {
@@ -213,8 +213,7 @@ class Indices : public Rewriting {
     return low < 0 || high + size > extent;
   }
 
-  /// `x`, whose axes are the digits of `order`, with an axis for each digit, repeated along those that it lacks, as
-  /// `to`.
+  /// `x`, whose axes are the digits of `order`, with one axis per digit, broadcast along missing digits, as `to`.
   ValueId in_order(ValueId x, const Order& order, const std::vector<Digit>& digits, const Shape& to) {
     Integers permutation, dims;
     Shape wide;
@@ -249,7 +248,7 @@ class Indices : public Rewriting {
     return gather_rows(op, *access);
   }
 
-  /// What data index stands in front, where what lies behind is then read in a row.
+  /// Moves the axes that data index to the front, if the remaining axes are then contiguous.
   bool gather_rows(const Op& op, const Access& access) {
     const ValueId x = op.operands[0];
     const Shape from = shape(x), to = shape(op.results[0]);
@@ -273,7 +272,7 @@ class Indices : public Rewriting {
     Order order;
     ValueId table = viewed(*this, x, maps, order);
     if (table == no_value) return false;
-    // The indexed axes in front, then the digits of the result in their order.
+    // The indexed axes first, then the digits of the result in their order.
     Order wanted;
     for (const Component& component : access.components)
       if (access.data[component.axis]) wanted.push_back(numbers[component.axis]);
@@ -288,8 +287,8 @@ class Indices : public Rewriting {
     return read_rows(op, access, table, rest, at(indexed));
   }
 
-  /// Whether what an index names lies apart in memory, so that a copy in which it lies together pays: a burst for each
-  /// element otherwise.
+  /// Whether the elements of one index are scattered in memory (a burst each), so that a copy that makes them
+  /// contiguous pays.
   bool scattered(const Access& access, const Shape& from, const Shape& to) const {
     constexpr std::int64_t burst = 64;  // bytes
     std::int64_t together = host_bytes(function_.value(now_->operands[0]).type.dtype), apart = 1;
@@ -334,7 +333,7 @@ class Indices : public Rewriting {
     return emit(Kind::constant, {}, std::move(attributes));
   }
 
-  /// The indices become numbers of rows; a row that is not there is where an index leaves its axis.
+  /// Converts the indices to row numbers; an index outside its axis becomes a row that does not exist.
   bool read_rows(const Op& op, const Access& access, ValueId table, const Order& rest, std::size_t indexed) {
     const Shape to = shape(op.results[0]);
     const Integers& offsets = op.attributes.integers("offset_dims");
@@ -431,7 +430,7 @@ class Indices : public Rewriting {
     return true;
   }
 
-  /// What is cut off from a sum of paddings, or put around it, is so where these are made.
+  /// Moves a slice or a padding of a sum of paddings into the paddings.
   bool cropped(const Op& op) {
     if (op.kind != Kind::pad || op.attributes.text("mode", "constant") != "constant") return false;
     const auto found = sums_.find(op.operands[0]);
@@ -451,7 +450,7 @@ class Indices : public Rewriting {
     return true;
   }
 
-  /// Updates that are put into zeros.
+  /// Updates that are placed in zeros.
   struct PlacedUpdates {
     ValueId updates = no_value;
     std::vector<AxisMap> maps;

@@ -14,7 +14,7 @@ namespace {
 
 using enum Function;
 
-/// Axes of a product's operand once its transpose is gone; the free ones must stay in order.
+/// Axes of a product's operand without its transpose; free axes must keep their order.
 struct Through {
   ValueId before;
   Integers batch, sum;
@@ -61,7 +61,7 @@ std::vector<Candidate> match_transposed_product(const Reader& reader, const Op& 
 
 namespace {
 
-/// k[B, G, T, D] where value repeats each of its heads P times in a row: reshape(broadcast(k)) or the like.
+/// k[B, G, T, D] if value repeats each of its heads P times in a row: reshape(broadcast(k)) or an equal form.
 ValueId heads_before(const Reader& reader, ValueId value, std::int64_t heads) {
   const Op* merged = reader.op(value, Kind::reshape);
   const Op* spread = merged == nullptr ? nullptr : reader.op(merged->operands[0], Kind::broadcast);
@@ -132,7 +132,7 @@ std::optional<Half> half_of(const Reader& reader, ValueId value) {
   return Half{x, start != 0, pairs};
 }
 
-/// x where value is (-x2, x1): halves in a row, or pairs behind each other.
+/// x if value is (-x2, x1), where x1 and x2 are halves of x or its alternating elements.
 std::optional<Half> turned_halves(const Reader& reader, ValueId value) {
   const ValueId whole = value;
   if (const Op* merged = reader.op(value, Kind::reshape)) value = merged->operands[0];
@@ -187,7 +187,7 @@ std::vector<Candidate> match_turned(const Reader& reader, const Op& op) {
   return {};
 }
 
-/// The operand of a product that is a half of a tensor, and the other one.
+/// A product's operand that is a half of a tensor, and the other operand.
 struct Term {
   Half half;
   ValueId factor;
@@ -200,7 +200,7 @@ std::optional<Term> term_of(const Reader& reader, ValueId value) {
   return std::nullopt;
 }
 
-/// The terms of a cross product, in any order: `straight` of the second half.
+/// Whether a value is a cross product of terms, in any order; `straight` has the second half.
 bool crosses(const Reader& reader, ValueId value, const Term& straight, const Term& across) {
   const Op* sum = reader.elementwise(value, add);
   for (const int i : {0, 1}) {
@@ -237,7 +237,7 @@ std::vector<Candidate> match_rotary(const Reader& reader, const Op& op) {
 
 namespace {
 
-/// x where value is convert(round(x / scale [+ zero])) to an integer; scale and zero as they stand.
+/// x if value is convert(round(x / scale [+ zero])) to an integer, with scale and zero point.
 struct Quantized { ValueId x, scale, zero = no_value; };
 std::optional<Quantized> quantized(const Reader& reader, ValueId value) {
   const Op* narrow = reader.op(value, Kind::convert);
@@ -262,7 +262,7 @@ std::optional<Quantized> quantized(const Reader& reader, ValueId value) {
 
 namespace {
 
-/// A value that conversions to wider dtypes, which change no number of this one, have not changed.
+/// The value before conversions to wider dtypes, which keep all numbers of the narrow one.
 ValueId widened_from(const Reader& reader, ValueId value, DType narrow) {
   constexpr double eight = 0x1p-8;  // u of the coarsest float that holds all integers of 8 bits
   while (const Op* convert = reader.op(value, Kind::convert)) {
@@ -273,7 +273,7 @@ ValueId widened_from(const Reader& reader, ValueId value, DType narrow) {
   return value;
 }
 
-/// Whether two values are the same numbers in the same places.
+/// Whether two values have the same elements.
 bool alike(const Reader& reader, ValueId a, ValueId b) {
   if (a == b) return true;
   const auto left = reader.number(a), right = reader.number(b);
@@ -292,13 +292,13 @@ bool alike(const Reader& reader, ValueId a, ValueId b) {
          x->operands.size() == 1 && alike(reader, x->operands[0], y->operands[0]);
 }
 
-/// Whether a float can hold the quotient of a product of 8-bit integers nearly enough for it to round back.
+/// Whether a float represents quotients of products of 8-bit integers closely enough to round back.
 bool rounds_back(DType dtype) {
   constexpr double finest = 0x1p-11;  // f16: 255 * 3 u < 1/2
   return is_float(dtype) && unit_roundoff(dtype) <= finest;
 }
 
-/// Numbers by which one may divide again: known, finite and not 0 (an input may be anything).
+/// Whether division by a scale is safe: it is known, finite and not 0.
 bool safe_scale(const Reader& reader, ValueId scale) {
   const auto safe = [](double number) { return std::isnormal(static_cast<float>(number)); };
   if (const auto number = reader.number(scale)) return safe(*number);

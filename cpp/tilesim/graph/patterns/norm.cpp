@@ -12,13 +12,13 @@ namespace {
 
 using enum Function;
 
-/// A reduction over `combiner` that a value repeats, or null.
+/// The reduction by `combiner` whose result a value broadcasts, or null.
 const Op* reduction(const Reader& reader, ValueId value, std::string_view combiner) {
   const Op* op = reader.op(reader.peeled(value), Kind::reduce);
   return op != nullptr && op->attributes.text("combiner") == combiner ? op : nullptr;
 }
 
-/// max(x) over one axis, also where it is kept above -inf.
+/// max(x) over one axis, or the larger of it and a finite number.
 const Op* row_maximum(const Reader& reader, ValueId value) {
   value = reader.peeled(value);
   if (const Op* bounded = reader.elementwise(value, maximum)) {
@@ -29,13 +29,13 @@ const Op* row_maximum(const Reader& reader, ValueId value) {
   return reduction(reader, value, "maximum");
 }
 
-/// x and the axis where value is exp(x - max(x)), with x turned by a permutation (empty: not).
+/// x and the axis if value is exp(x - max(x)); x may be permuted (empty permutation: it is not).
 struct Exponential {
   ValueId x, shifted;
   std::int64_t dim;
   Integers permutation;
 };
-/// Axis of a turned tensor for each axis of the one before.
+/// For each axis of the original tensor, the axis of the permuted one.
 Integers inverse(const Integers& permutation) {
   Integers result(permutation.size());
   for (std::size_t i = 0; i < permutation.size(); ++i) result[at(permutation[i])] = static_cast<std::int64_t>(i);
@@ -239,13 +239,13 @@ std::optional<Deviation> deviation(const Reader& reader, ValueId value, bool inv
   return std::nullopt;
 }
 
-/// What a normalization reads: the value before it was widened where the result is as narrow.
+/// The operand of a normalization, before it was widened if the result is as narrow as that.
 ValueId source_of(const Reader& reader, ValueId x, ValueId root) {
   const ValueId narrow = reader.unconverted(x);
   return reader.type(narrow).dtype == reader.type(root).dtype ? narrow : x;
 }
 
-/// Scale or bias of normalized axes: what a value that varies over `dims` alone repeats.
+/// Scale or bias of normalized axes: the tensor that a value that varies over `dims` only broadcasts.
 std::optional<ValueId> parameter(const Reader& reader, ValueId value, const TensorType& x, const Integers& dims) {
   const ValueId own = reader.peeled(value);
   Shape compact;
@@ -288,7 +288,7 @@ Candidate norm_candidate(const Reader& reader, ValueId root, Values leaves, cons
   return candidate;
 }
 
-/// Rows normalized by `rstd`, which multiplies (or divides) x; `scale` may have been multiplied to it first.
+/// Matches rows times or divided by `rstd`; `scale` may be a factor of `rstd`.
 std::vector<Candidate> rows_by(const Reader& reader, ValueId root, ValueId x, ValueId rstd, bool inverse,
                                ValueId scale) {
   const auto rows = deviation(reader, rstd, inverse);
@@ -315,7 +315,7 @@ std::vector<Candidate> rows_by(const Reader& reader, ValueId root, ValueId x, Va
   return found;
 }
 
-/// Normalized rows, at a division or product.
+/// Matches normalized rows at a division or product.
 std::vector<Candidate> match_rows(const Reader& reader, const Op& op) {
   const ValueId root = op.results[0];
   const auto function = reader.function_of(root);
@@ -333,7 +333,7 @@ std::vector<Candidate> match_rows(const Reader& reader, const Op& op) {
   return {};
 }
 
-/// Scale or bias behind a normalization that has none yet.
+/// Matches scale or bias after a normalization that has none yet.
 std::vector<Candidate> match_affine(const Reader& reader, const Op& op) {
   const ValueId root = op.results[0];
   const auto function = reader.function_of(root);

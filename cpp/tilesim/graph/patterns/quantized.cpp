@@ -19,7 +19,7 @@ using enum Function;
 
 constexpr double offset = 128;  ///< u8 is read as i8 by turning its highest bit
 
-/// (q - zero) * scale, with what of it is there: codes may be numbers as they are.
+/// (q - zero) * scale; zero point and scale may be missing.
 struct Side {
   ValueId q = no_value, scale = no_value, zero = no_value;
   std::optional<double> known_zero;
@@ -27,7 +27,7 @@ struct Side {
   bool real = false;  ///< floats, else integers
 };
 
-/// The one axis of x along which a part that broadcasts to it varies: -1 for none; nothing where there are several.
+/// The one axis of x along which a broadcast part varies; -1 if it varies along none, empty if along several.
 std::optional<int> varying(const Reader& reader, ValueId part, ValueId x) {
   const Shape& shape = reader.shape(part);
   const auto lead = reader.rank(x) - reader.rank(part);
@@ -43,12 +43,12 @@ std::optional<int> varying(const Reader& reader, ValueId part, ValueId x) {
 
 bool narrow(DType dtype) { return is_integer(dtype) && dtype != DType::boolean && bits(dtype) <= 8; }
 
-/// Whether a dtype holds all integers of so many bits (with their sign).
+/// Whether a dtype represents all signed integers of this many bits.
 bool holds(DType dtype, int count) {
   return is_float(dtype) ? unit_roundoff(dtype) <= std::ldexp(1.0, -count) : is_integer(dtype) && bits(dtype) > count;
 }
 
-/// Through conversions that change no integer of 8 bits.
+/// The value before conversions that keep all 8-bit integers.
 ValueId widened_from(const Reader& reader, ValueId value) {
   while (const Op* convert = reader.op(value, Kind::convert)) {
     const DType from = reader.type(convert->operands[0]).dtype;
@@ -58,7 +58,7 @@ ValueId widened_from(const Reader& reader, ValueId value) {
   return value;
 }
 
-/// Joins a part's axis with the side's; false where they differ.
+/// Joins a part's axis with the side's axis; false if they differ.
 bool varies_along(Side& side, const Reader& reader, ValueId part, ValueId x) {
   const auto axis = varying(reader, part, x);
   if (!axis || (*axis >= 0 && side.axis >= 0 && *axis != side.axis)) return false;
@@ -66,7 +66,7 @@ bool varies_along(Side& side, const Reader& reader, ValueId part, ValueId x) {
   return true;
 }
 
-/// Whether a value is a known constant of integers from -128 to 255.
+/// Whether a value is a constant of integers from -128 to 255.
 bool within_bytes(const Reader& reader, ValueId value) {
   constexpr double lowest = -128, highest = 255;
   const Weight* weight = reader.weight(reader.peeled(value));
@@ -79,7 +79,7 @@ bool within_bytes(const Reader& reader, ValueId value) {
   return true;
 }
 
-/// The farthest that codes lie from their zero point, or from 0 once they are i8.
+/// Largest distance of codes from their zero point; without one, of codes as i8 from 0.
 double farthest(const Reader& reader, const Side& side) {
   const DType dtype = reader.type(side.q).dtype;
   const bool is_signed = dtype != DType::u8;
@@ -88,7 +88,7 @@ double farthest(const Reader& reader, const Side& side) {
   return std::max({offset, *side.known_zero - low, high - *side.known_zero});
 }
 
-/// Terms of sums that i32 holds, whatever the codes are.
+/// Largest number of terms whose sum i32 holds for all codes.
 std::int64_t longest_sum(const Reader& reader, const Side& a, const Side& b) {
   constexpr double largest = std::numeric_limits<std::int32_t>::max();
   return static_cast<std::int64_t>(largest / (farthest(reader, a) * farthest(reader, b)));
@@ -125,7 +125,7 @@ std::optional<Side> side_of(const Reader& reader, ValueId x) {
   return fits ? std::optional(side) : std::nullopt;
 }
 
-/// What both sorts of products need to know about themselves.
+/// Facts that contractions and convolutions share.
 struct IntegerProduct {
   Op op;
   Side a, b;
@@ -136,7 +136,7 @@ struct IntegerProduct {
 
 ValueId constant_like(Builder& builder, double number) { return builder.scalar(number, DType::i32); }
 
-/// A part of one axis that is not 1, along an axis of the result.
+/// Reshapes a part with one axis of extent above 1 to broadcast along an axis of the result.
 ValueId spread(Builder& builder, ValueId part, int axis, const Integers& places, std::size_t rank) {
   const std::int64_t count = element_count(builder.type(part).shape);
   Shape shape(axis < 0 ? 0 : rank, 1);
@@ -154,7 +154,7 @@ ValueId as_i8(Builder& builder, ValueId q) {
   return builder.op(Kind::bitcast, {turned}, attributes)[0];
 }
 
-/// The zero point in i32 after `as_i8`, where it is not 0.
+/// The zero point in i32 after `as_i8`; empty if it is 0.
 std::optional<ValueId> zero_of(Builder& builder, const Side& side, ValueId given, DType dtype, const Integers& places,
                                std::size_t rank) {
   const double moved = dtype == DType::u8 ? offset : 0;
@@ -167,7 +167,7 @@ std::optional<ValueId> zero_of(Builder& builder, const Side& side, ValueId given
   return spread(builder, zero, element_count(builder.type(zero).shape) == 1 ? -1 : side.axis, places, rank);
 }
 
-/// Sums of q where the other side has a zero point; in the shape of the result, with ones.
+/// Sums of q for the other side's zero point, in the result's shape with extents 1.
 ValueId sums(Builder& builder, ValueId q, const Integers& places, std::size_t rank) {
   Integers dims;
   Shape shape(rank, 1);
@@ -207,7 +207,7 @@ Values leaves_of(const IntegerProduct& product) {
   return leaves;
 }
 
-/// Scales, bias and the dtype of the result, behind the sums in i32.
+/// Applies scales, bias and the result's dtype to the sums in i32.
 ValueId scaled(Builder& builder, const IntegerProduct& product, const Given& values, ValueId sum) {
   const std::size_t rank = product.type.shape.size();
   const auto with_bias = [&](ValueId y, DType dtype) {
@@ -240,7 +240,7 @@ ValueId scaled(Builder& builder, const IntegerProduct& product, const Given& val
   return wide ? y : builder.convert(y, product.type.dtype);
 }
 
-/// x padded by its zero point, and the convolution without pads.
+/// Pads x by its zero point and removes the convolution's pads.
 ValueId padded(Builder& builder, ValueId x, ValueId zero, Attributes& attributes) {
   const std::string& labels = attributes.text("x_labels");
   const Integers pads = attributes.integers("pads", {});
@@ -303,7 +303,7 @@ ValueId build(Builder& builder, const IntegerProduct& product, const Values& lea
   return scaled(builder, product, values, sum);
 }
 
-/// Places of an operand's axes in a contraction's result: batch, then the free ones of a, then those of b.
+/// Finds the positions of the operands' axes in a contraction's result: batch axes, free axes of a, free axes of b.
 bool place_contract(const Reader& reader, IntegerProduct& product) {
   const auto list = [&](const char* name) { return product.op.attributes.integers(name, {}); };
   std::int64_t next = static_cast<std::int64_t>(list("a_batch").size());
@@ -318,7 +318,7 @@ bool place_contract(const Reader& reader, IntegerProduct& product) {
   product.b_places = places(product.op.operands[1], list("b_batch"), list("b_contract"));
   product.depth = 1;
   for (const std::int64_t axis : list("a_contract")) product.depth *= reader.shape(product.op.operands[0])[at(axis)];
-  // Sums keep the order of an operand's axes: that of the result is needed.
+  // Sums have the order of the operand's axes, which must be the result's order.
   const auto ordered = [](const Integers& own) {
     Integers kept;
     std::ranges::copy_if(own, std::back_inserter(kept), [](std::int64_t place) { return place >= 0; });
@@ -352,7 +352,7 @@ bool place_convolution(const Reader& reader, IntegerProduct& product) {
 
 namespace {
 
-/// A product of codes, wherever it lies; its sums may be too long.
+/// A product of codes; its sums may have too many terms for i32.
 std::optional<IntegerProduct> integer_product(const Reader& reader, const Op& op) {
   if (op.kind != Kind::contract && op.kind != Kind::convolution) return std::nullopt;
   const auto a = side_of(reader, op.operands[0]), b = side_of(reader, op.operands[1]);

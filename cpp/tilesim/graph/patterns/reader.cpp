@@ -45,7 +45,7 @@ bool Reader::dead(const Op& op) const {
          std::ranges::all_of(op.results, [&](ValueId id) { return uses(id) == 0; });
 }
 
-/// What an operation that goes has read alone goes too.
+/// Removes the operations that only a removed operation read.
 void Reader::release(const Op& op) {
   std::vector<const Op*> open{&op};
   while (!open.empty()) {
@@ -101,7 +101,7 @@ const Weight* Reader::weight(ValueId value) const {
 
 namespace {
 
-/// What a value repeats as it is, but for the rounding of conversions; the dtypes on the way are told to `visit`.
+/// The value that a value broadcasts or converts; calls `visit` with the dtype of each conversion.
 template <class Visit>
 ValueId number_source(const Reader& reader, ValueId value, Visit&& visit) {
   while (const Op* found = reader.op(value)) {

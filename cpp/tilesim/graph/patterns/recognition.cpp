@@ -14,7 +14,7 @@ namespace recognition {
 
 namespace {
 
-/// "multiply, erf, add": the operations of a part but constants and movements, each once.
+/// "multiply, erf, add": the functions of a part, each once, without constants and movements.
 std::string described(const std::vector<const Op*>& ops) {
   std::vector<std::string> names;
   std::size_t more = 0;
@@ -37,7 +37,7 @@ struct Pass {
   Matcher matcher;
 };
 
-/// In the order in which they build on each other.
+/// In order of dependence: later patterns contain earlier ones.
 constexpr Pass patterns[] = {
     {"transposes", match_transposed_product},
     {"quantized_pairs", match_quantized_pair},
@@ -51,7 +51,7 @@ constexpr Pass patterns[] = {
     {"grouped_heads", match_grouped_heads},
 };
 
-/// The same with each leaf once.
+/// The candidate with each leaf once.
 Candidate distinct(Candidate candidate) {
   Values leaves;
   std::vector<std::size_t> places;
@@ -70,7 +70,7 @@ Candidate distinct(Candidate candidate) {
   return candidate;
 }
 
-/// From the last operation to the first, so that the largest pattern around a value is found first.
+/// Visits operations from last to first, to find the largest pattern that contains a value first.
 void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker, std::vector<Change>& changes) {
   GraphFunction& function = graph.functions[number];
   edit::sweep_dead(function);

@@ -113,8 +113,7 @@ void Rewriting::narrow_concat(const Op& op) {
   return narrow_to(op, emit(Kind::concat, parts, op.attributes));
 }
 
-/// A part of x, taken before axes of 1 are put in: what has them is another shape of a tensor, which then has no
-/// layout of its own.
+/// A part of x, taken before x gets axes of extent 1: a tensor with such axes has no layout of its own.
 ValueId Rewriting::sliced(ValueId x, const Shape& start, const Shape& limit, const Shape& stride) {
   const Op* made = maker(x);
   if (made == nullptr || made->kind != Kind::reshape) return slice(x, start, limit, stride);
