@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t most_positions = std::int64_t{1} << 30;  // of a cache whose shared pages are counted
 
-/// Elements of a constant of integers; none: data alone says them.
+/// Elements of a constant of integers; empty if only the data give them.
 std::optional<Array> known_integers(const Graph& graph, const GraphFunction& function, ValueId value) {
   for (const Op& op : function.ops) {
     if (op.kind != Kind::constant || op.results[0] != value) continue;
@@ -36,7 +36,7 @@ double sum_between(std::int64_t count, std::int64_t by, std::int64_t most) {
          static_cast<double>(count - to) * static_cast<double>(most);
 }
 
-/// Keys [begin, end) that some query of a row sees, and pairs of a query and one of them.
+/// Keys [begin, end) that some query of a row sees, and the number of (query, visible key) pairs.
 struct Seen {
   std::int64_t begin = 0, end = 0;
   double pairs = 0;
@@ -62,7 +62,7 @@ Seen seen_of(const Op& op, const AttentionShape& shape, std::int64_t length) {
   return seen;
 }
 
-/// Different rows of pages that entries [b, ..] of a table name for keys [begin, end) of each row of the batch.
+/// Counts distinct page rows that entries [b, ..] of a table name for keys [begin, end) of each batch row.
 class SharedPages {
  public:
   SharedPages(const Array& table, const AttentionShape& shape)
@@ -128,7 +128,7 @@ AttentionReach attention_reach(const Graph& graph, const GraphFunction& function
     longest = std::max(longest, seen.end - seen.begin);
     if (places) places->add(b, seen.begin, seen.end);
   }
-  // Every entry of an unknown table may name the same page.
+  // All entries of an unknown table may name the same page.
   if (shape.paged()) reach.rows = places ? places->count() : std::min(longest, shape.page);
   return reach;
 }
@@ -140,7 +140,7 @@ bool is_constant(const GraphFunction& function, ValueId value) {
                              [&](const Op& op) { return op.kind == Kind::constant && op.results[0] == value; });
 }
 
-/// Lengths and page table of every attention, where it has them.
+/// Visits the lengths and the page table of every attention that has them.
 template <class Visit>
 void for_each_table(GraphFunction& function, const Visit& visit) {
   for (Op& op : function.ops)

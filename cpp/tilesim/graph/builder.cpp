@@ -121,7 +121,7 @@ ValueId Builder::matmul(ValueId a, ValueId b, ValueId bias, const std::string& n
                      {},
                      {}});
   const std::int64_t a_batch = std::max<std::int64_t>(0, rank(a) - 2), b_batch = std::max<std::int64_t>(0, rank(b) - 2);
-  // Batch axes broadcast as numpy's; where b has none, those of a are rows like any others.
+  // Batch axes broadcast as in numpy; if b has none, a's batch axes are rows.
   const Shape a_lead(type(a).shape.begin(), type(a).shape.begin() + a_batch);
   const Shape b_lead(type(b).shape.begin(), type(b).shape.begin() + b_batch);
   const Shape lead = b_batch == 0 ? Shape{} : broadcast_shapes(a_lead, b_lead);

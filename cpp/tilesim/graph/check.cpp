@@ -141,7 +141,7 @@ class Checker {
   enum class State : std::uint8_t { untouched, open, done };
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-  /// Callees first: a function that is reached while it is open calls itself.
+  /// Visits callees first. A function that is reached while its own visit is open calls itself.
   void visit(std::size_t number) {
     if (state_[number] == State::done) return;
     const GraphFunction& function = graph_.functions[number];
@@ -201,7 +201,7 @@ class Checker {
     }
   }
 
-  /// Groups and pairs name devices of the graph, where it says how many it has.
+  /// Requires that groups and pairs name devices of the graph, if the graph states their number.
   void check_members(const GraphFunction& function, const Op& op) const {
     if (graph_.devices == 1) return;
     for (const char* name : {"groups", "pairs"}) {
@@ -265,7 +265,7 @@ class Checker {
       throw UserError({"a value is defined twice", place, "'" + function.value(id).name + "'", {}, {}});
   }
 
-  /// Says whether the value comes later, from a cycle, or from nowhere.
+  /// Throws for an operand that is defined later, is part of a cycle, or is not defined.
   [[noreturn]] static void undefined_operand(const GraphFunction& function, const Op& op, ValueId id) {
     const std::string place = rules::place_of(function, op);
     if (id < 0 || index(id) >= function.values.size())
@@ -353,7 +353,7 @@ class Checker {
   std::vector<std::string> path_;
 };
 
-/// What reads a graph may build calls in place: files of a few lines must not stand for billions of operations.
+/// Limits the operations after inlining: a file of a few lines must not expand to billions of operations.
 void check_built(const Graph& graph) {
   constexpr std::int64_t most = 1 << 20;
   std::vector<std::int64_t> built(graph.functions.size(), -1);

@@ -18,7 +18,7 @@ namespace {
 
 std::int64_t packed(const TensorType& type) { return packed_bytes(type.dtype, element_count(type.shape)); }
 
-/// Positions of a tensor axis of `extent` that an access reaches, holes and padding left out.
+/// Number of positions of a tensor axis of `extent` that an access reaches, without holes and padding.
 std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, const std::vector<std::int64_t>& extents) {
   constexpr std::int64_t limit = std::int64_t{1} << 22;
   std::int64_t points = 1;
@@ -43,7 +43,7 @@ std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, cons
   return std::ranges::count(touched, true);
 }
 
-/// Leaves the keys of an attention that causality and window let some query see.
+/// Restricts the domain to keys that some query sees, by causality and window.
 void see_keys(Domain& nest, const Op& op) {
   constexpr std::size_t queries = 3, keys = 5;  // dims of its domain
   const std::int64_t all = nest.extents[keys], window = op.attributes.integer("window", 0);
@@ -54,7 +54,7 @@ void see_keys(Domain& nest, const Op& op) {
   nest.extents[keys] = end - begin;
 }
 
-/// Of a mask that differs from query to query and from key to key, the elements whose pair is not hidden anyway.
+/// Number of mask elements whose (query, key) pair is visible, for a mask that varies over queries and keys.
 std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, const Op& op) {
   constexpr std::size_t queries = 3, keys = 5;
   const std::size_t rank = mask.size();
@@ -72,7 +72,7 @@ std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, co
   return pairs;
 }
 
-/// Of operand `index` of an attention: keys that no query sees are not read, and lengths and pages steer transfers.
+/// Bytes of operand `index` of an attention: no query reads hidden keys; lengths and pages steer transfers.
 std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
   if (index > attention_mask) return 0;
@@ -96,7 +96,7 @@ std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, 
   return packed_bytes(type.dtype, elements);
 }
 
-/// Bytes of operand `index` that the operation must see at least.
+/// Lower bound of the bytes of operand `index` that the operation reads.
 std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
   const auto result = [&] { return element_count(function.value(op.results[0]).type.shape); };
@@ -140,12 +140,12 @@ std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, co
   return packed_bytes(type.dtype, elements);
 }
 
-/// Names of the weights that a function and its callees read, with the bytes of each that they touch.
+/// The weights that a function and its callees read, by name, with the bytes touched of each.
 class Reads {
  public:
   explicit Reads(const Graph& graph) : graph_(graph) {}
 
-  /// Bytes touched of `value` of function `number`, at most all of it.
+  /// Bytes touched of `value` of function `number`, at most its size.
   std::int64_t of_value(std::int32_t number, ValueId value) {
     const GraphFunction& function = graph_.functions[at(number)];
     for (const ValueId output : function.outputs)
@@ -153,10 +153,9 @@ class Reads {
     return by_operations(number, value, nullptr);
   }
 
-  /// What an in-place change of an input moves: read are the parts that operations see before or after it, less what
-  /// was written.
+  /// Bytes that an in-place change of an input moves: parts read before or after the change, without written parts.
   struct Change { std::int64_t read = 0, written = 0; };
-  /// Of `input` of function `number`, whose new value is `output`; nothing where that is made otherwise.
+  /// The change of `input` of function `number` to `output`; empty if it is not in place.
   std::optional<Change> in_place(std::int32_t number, ValueId input, ValueId output) {
     if (input == output) return Change{by_operations(number, input, nullptr), 0};
     const GraphFunction& function = graph_.functions[at(number)];
@@ -176,7 +175,7 @@ class Reads {
         const GraphFunction& body = graph_.functions[at(op.functions[1])];
         const auto state = static_cast<std::size_t>(made - op.results.begin());
         change = in_place(op.functions[1], body.inputs[state], body.outputs[state]);
-        // Each trip may change the same part; of unknown trips there may be none.
+        // Each trip may change the same part; a loop of unknown trips may have none.
         if (change && op.attributes.integer("trips", 0) == 0) change = Change{0, 0};
       }
       if (!change) return std::nullopt;
@@ -210,7 +209,7 @@ class Reads {
   }
 
  private:
-  /// Bytes that operations but `except` touch of a value, at most all of it.
+  /// Bytes of a value that operations other than `except` touch, at most its size.
   std::int64_t by_operations(std::int32_t number, ValueId value, const Op* except) {
     const GraphFunction& function = graph_.functions[at(number)];
     const std::int64_t all = packed(function.value(value).type);
@@ -230,7 +229,7 @@ class Reads {
     return std::min(sum, all);
   }
 
-  /// What an operation touches of operand `index`; of what only moves, no more than others touch of its result.
+  /// Bytes of operand `index` that an operation touches; for a movement at most what others touch of its result.
   std::int64_t moved_on(std::int32_t number, const Op& op, std::size_t index) {
     const GraphFunction& function = graph_.functions[at(number)];
     const double left = index < 2 ? share_left(graph_, function, op, static_cast<int>(index)) : 1;
@@ -253,14 +252,14 @@ class Reads {
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;
     const std::int64_t whole = packed(function.value(op.results[0]).type), read = of_result(number, op.results[0]);
-    // Elements that are repeated (broadcast) serve many; what comes from elsewhere (pad, concat) may be all that is
-    // read.
+    // A broadcast element is read once for many results; all reads of a pad or concat may fall on other operands or
+    // padding.
     const std::int64_t copies = std::max<std::int64_t>(1, ceil_div(whole, touched));
     if (op.kind == Kind::broadcast) return std::min(touched, ceil_div(read, copies));
     return std::clamp<std::int64_t>(read - std::max<std::int64_t>(0, whole - touched), 0, touched);
   }
 
-  /// Operations that read each value of a function, each once, in order.
+  /// For each value of a function, the operations that read it, each once, in order.
   const std::vector<std::vector<std::size_t>>& readers(std::int32_t number) {
     const auto [found, fresh] = readers_.try_emplace(number);
     if (!fresh) return found->second;
@@ -273,13 +272,13 @@ class Reads {
     return found->second;
   }
 
-  /// Whether each element of the result is made of one of the operand.
+  /// Whether each element of the result depends on one element of the operand.
   static bool is_pointwise(const GraphFunction& function, const Op& op, std::size_t index) {
     if (op.kind != Kind::elementwise && op.kind != Kind::convert) return false;
     return function.value(op.operands[index]).type.shape == function.value(op.results[0]).type.shape;
   }
 
-  /// The operation that makes a value; null: an input.
+  /// The operation that computes a value; null for an input.
   const Op* maker(std::int32_t number, ValueId value) {
     const auto [found, fresh] = makers_.try_emplace(number);
     if (fresh)
@@ -289,7 +288,7 @@ class Reads {
     return op == found->second.end() ? nullptr : op->second;
   }
 
-  /// Whether a value follows from constants alone.
+  /// Whether a value depends on constants only.
   bool known(std::int32_t number, ValueId value) {
     if (value == no_value) return true;
     const auto key = std::make_pair(number, value);
@@ -300,7 +299,7 @@ class Reads {
     return cached_[key] = is;
   }
 
-  /// The fewest bytes that say what a value is which follows from constants alone.
+  /// Lower bound of the bytes from which a value that depends on constants only is computed.
   std::int64_t sources(std::int32_t number, ValueId value) {
     if (value == no_value) return 0;
     const std::int64_t own = packed(graph_.functions[at(number)].value(value).type);
@@ -318,7 +317,7 @@ class Reads {
     return results_[key] = bytes;
   }
 
-  /// Which operations give something that has elements: nobody needs to read for the others.
+  /// Whether each operation contributes to a result with elements; operands of other operations need no read.
   const std::vector<bool>& leads_to_elements(std::int32_t number) {
     const auto [found, fresh] = counting_.try_emplace(number);
     std::vector<bool>& counts = found->second;

@@ -45,7 +45,7 @@ std::string text_of(const Graph& graph, const std::map<std::string, Weight>& wei
   for (const auto& [key, value] : json->members()) {
     out += separator + Json(key).dump() + ": ";
     separator = ",\n ";
-    // one operation, one weight per line
+    // writes one operation or weight per line
     write_indented(value, key == "functions" ? 4 : 2, 1, out);
   }
   return out + "\n}\n";
@@ -89,7 +89,7 @@ void write_tsim(const Graph& graph, const std::string& path, const Json* compile
   file.commit();
 }
 
-/// And how long it is.
+/// The JSON header and its length in bytes.
 std::pair<Json, std::int64_t> read_header(const std::string& path) {
   const InputFile file(path);
   char head[fixed];

@@ -67,7 +67,7 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr int kind_count = static_cast<int>(Kind::opaque) + 1;
 
-/// Index of a value within its function; -1 marks an absent optional operand.
+/// Index of a value in its function; -1 for an absent optional operand.
 using ValueId = std::int32_t;
 inline constexpr ValueId no_value = -1;
 

@@ -18,7 +18,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Functions that main does not reach go; the others keep their order.
+/// Removes functions that main does not reach; the others keep their order.
 void drop_unreached_functions(Graph& graph) {
   std::vector<std::int32_t> number(graph.functions.size(), -1), open{graph.main};
   while (!open.empty()) {
@@ -130,7 +130,7 @@ ValueId passed_on(const Graph& graph, const GraphFunction& function, const std::
   return no_value;
 }
 
-/// reshape of reshape, transpose of transpose: one operation.
+/// Merges a reshape of a reshape, or a transpose of a transpose, into one operation.
 bool merge_with_producer(GraphFunction& function, const std::vector<int>& producer, Op& op) {
   if (op.kind != Kind::reshape && op.kind != Kind::transpose) return false;
   const int number = producer[at(op.operands[0])];
@@ -145,7 +145,7 @@ bool merge_with_producer(GraphFunction& function, const std::vector<int>& produc
   return true;
 }
 
-/// Outputs as they are called now, without the dead operations.
+/// Applies the redirects to the outputs and removes dead operations.
 void finish(GraphFunction& function, edit::Redirects& redirects, const std::vector<bool>& dead) {
   redirects.rewrite(function.outputs);
   std::vector<Op> ops;
@@ -180,7 +180,7 @@ int remove_no_ops(Graph& graph) {
 
 namespace {
 
-/// Equal exactly when two operations compute the same from the same operands.
+/// Text that is equal exactly if two operations compute the same function of the same operands.
 std::string signature(const Op& op) {
   std::string text = edit::meaning(op) + "/" + std::to_string(op.results.size());
   for (const ValueId id : op.operands) text += " " + std::to_string(id);
@@ -188,7 +188,7 @@ std::string signature(const Op& op) {
   return text;
 }
 
-/// All results of `op` become those of `kept`, or none.
+/// Replaces all results of `op` by those of `kept`, or none.
 bool merge_into(GraphFunction& function, edit::Redirects& redirects, const Op& op, const Op& kept) {
   for (std::size_t i = 0; i < op.results.size(); ++i)
     if (redirects.is_output(op.results[i]) && redirects.is_output(kept.results[i])) return false;

@@ -9,10 +9,10 @@ namespace {
 
 using Results = std::span<const TensorType>;
 
-/// Where the shapes do not depend on the size of a group, shorter ones are padded with -1.
+/// Whether groups may have different sizes, because shapes do not depend on the size; shorter ones are padded with -1.
 bool may_be_short(Kind kind) { return kind == Kind::all_reduce || kind == Kind::broadcast_devices; }
 
-/// Devices of the largest group; checks that the groups are disjoint, and of one size where that matters.
+/// Size of the largest group. Checks that groups are disjoint, and equally large where shapes depend on the size.
 std::int64_t group_size(const Op& op) {
   const Integers groups = op.attributes.integers("groups", {});
   const std::int64_t size = op.attributes.integer("group_size", 1);
@@ -74,7 +74,7 @@ std::vector<TensorType> infer_permute(const Op& op, Types operands, const Graph&
 
 std::vector<TensorType> infer_device_index(const Op&, Types, const Graph&) { return {{DType::u32, {}}}; }
 
-/// Every device combines its share of the others' elements.
+/// Each device combines its share of the other devices' elements.
 Flops combining_flops(const Op& op, Types operands, Results) {
   Flops flops;
   const auto size = static_cast<double>(op.attributes.integer("group_size", 1));

@@ -63,7 +63,7 @@ ValueId log_softmax(Expander& expander, ValueId x, std::int64_t dim) {
   return expander.apply("subtract", Function::subtract, {shifted, expander.apply("log", Function::log, {sum})});
 }
 
-/// Scale or bias in the compute dtype, shaped so that it broadcasts to `extents` along `dims`.
+/// Scale or bias in the compute dtype, reshaped to broadcast to `extents` along `dims`.
 ValueId parameter(Expander& expander, ValueId value, DType dtype, const Shape& extents, const Integers& dims) {
   Shape shape(extents.size(), 1);
   for (const std::int64_t dim : dims) shape[at(dim)] = extents[at(dim)];
@@ -116,7 +116,7 @@ ValueId batch_norm(Expander& expander, const std::vector<ValueId>& operands) {
   const Integers dims{expander.op().attributes.integer("feature_dim")};
   const ValueId x = expander.widened(operands[0]);
   const DType dtype = expander.type(x).dtype;
-  // Per channel first, so that constant parameters fold to one factor.
+  // Computes the factor per channel first, so that constant parameters fold into it.
   const ValueId epsilon = expander.number(expander.op().attributes.number("epsilon"), dtype);
   const ValueId variance = expander.apply("plus", Function::add, {expander.back(operands[4], dtype), epsilon});
   const ValueId rstd = expander.apply("rstd", Function::rsqrt, {variance});
@@ -157,7 +157,7 @@ std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector
 
 namespace {
 
-/// The operations just appended give `results`; from now on they are called as the results of `op`.
+/// Renames the results of the last appended operations to the results of `op`.
 void adopt(GraphFunction& function, std::size_t first, const Op& op, const std::vector<ValueId>& results) {
   for (std::size_t i = first; i < function.ops.size(); ++i) {
     Op& part = function.ops[i];
@@ -178,7 +178,7 @@ int replace_operations(Graph& graph, const std::function<bool(const Op&)>& which
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
     if (std::ranges::none_of(function.ops, which)) continue;
-    // Constants first: the builder uses those that exist, wherever they are.
+    // Puts constants first: the builder reuses existing constants anywhere in the function.
     std::ranges::stable_partition(function.ops, [](const Op& op) { return op.kind == Kind::constant; });
     const std::vector<int> uses = edit::use_counts(function);
     Builder builder(graph, function.name);

@@ -20,7 +20,7 @@ struct AttentionExtents {
   Shape grouped(std::int64_t last) const { return {batch, key_heads, heads / key_heads * queries, last}; }
 };
 
-/// The first `count` positions of an axis; the value itself where those are all.
+/// The first `count` positions of an axis; the value itself if it has no more.
 ValueId first_of(Expander& expander, const char* name, ValueId x, std::int64_t axis, std::int64_t count) {
   Shape limit = expander.shape(x);
   if (limit[at(axis)] == count) return x;
@@ -55,13 +55,13 @@ struct Span {
   std::int64_t offset, window;  ///< offset: of a row whose keys are all there
   ValueId lengths = no_value;   ///< [B, 1, 1, 1] i32
   ValueId shift = no_value;     ///< of each row's queries against those of a whole one: [B, 1, 1, 1] i32
-  /// Whether some query may see no key at all, masks aside.
+  /// Whether a query may see no key at all, without regard to masks.
   bool hides_rows(const AttentionExtents& e) const {
     return lengths != no_value || (causal && offset < 0) || (window > 0 && e.queries + offset - window >= e.keys);
   }
 };
 
-/// Integers of any type as i32.
+/// Converts integers of any type to i32.
 ValueId narrowed(Expander& expander, ValueId x) {
   if (expander.type(x).dtype == DType::i32) return x;
   Attributes attributes;
@@ -81,7 +81,7 @@ Span span_of(Expander& expander, const AttentionExtents& e, const AttentionShape
   return span;
 }
 
-/// Bool: the keys that causality, window and the length of a row let a query see; no_value: all.
+/// Bool: keys that causality, window and row length let a query see; no_value if it sees all.
 ValueId visible(Expander& expander, const AttentionExtents& e, const Span& span) {
   if (!span.causal && span.window == 0 && span.lengths == no_value) return no_value;
   const ValueId key = positions(expander, "key", {1, e.keys}, 1);
@@ -102,7 +102,7 @@ ValueId visible(Expander& expander, const AttentionExtents& e, const Span& span)
   return seen;
 }
 
-/// Scores with soft cap and masks applied; hidden ones are -inf.
+/// Applies soft cap and masks to the scores; hidden scores become -inf.
 ValueId masked_scores(Expander& expander, const AttentionExtents& e, const Span& span, ValueId scores, ValueId mask) {
   const DType dtype = expander.type(scores).dtype;
   const Attributes& attributes = expander.op().attributes;
@@ -123,7 +123,7 @@ ValueId masked_scores(Expander& expander, const AttentionExtents& e, const Span&
   return expander.apply("masked", Function::select, {seen, scores, lowest});
 }
 
-/// Rows without a visible key are 0 / 0 in a softmax: they become zero.
+/// Replaces rows without a visible key by zeros; their softmax is 0 / 0.
 ValueId zero_hidden_rows(Expander& expander, ValueId scores, ValueId weights) {
   const DType dtype = expander.type(scores).dtype;
   const ValueId lowest = expander.number(-std::numeric_limits<double>::infinity(), dtype);
@@ -132,7 +132,7 @@ ValueId zero_hidden_rows(Expander& expander, ValueId scores, ValueId weights) {
   return expander.apply("weights", Function::select, {hidden, expander.number(0, dtype), weights});
 }
 
-/// [B, H, S]: largest score plus the logarithm of the sum of exponentials; -inf for rows that see nothing.
+/// [B, H, S]: largest score plus the logarithm of the sum of exponentials; -inf for rows that see no key.
 ValueId log_sum(Expander& expander, const AttentionExtents& e, ValueId scores) {
   const DType dtype = expander.type(scores).dtype;
   const ValueId lowest = expander.number(-std::numeric_limits<double>::infinity(), dtype);
@@ -159,7 +159,7 @@ ValueId read_pages(Expander& expander, const AttentionShape& shape, ValueId page
   return expander.apply("pages", Function::select, {needed, pages, expander.number(0, DType::i32)});
 }
 
-/// k or v as [B, G, T, d]: fetched page by page where they lie in pages.
+/// k or v as [B, G, T, d]; gathers the pages of a paged cache.
 ValueId cached(Expander& expander, const char* name, const AttentionShape& shape, ValueId x, ValueId pages) {
   if (pages == no_value) return first_of(expander, name, x, 2, shape.keys);
   const std::int64_t width = expander.shape(x)[3], count = expander.shape(pages)[1];
@@ -178,7 +178,7 @@ ValueId cached(Expander& expander, const char* name, const AttentionShape& shape
   return first_of(expander, name, all, 2, shape.keys);
 }
 
-/// Zeros in the place of rows that no query sees: what a cache holds there counts for nothing, NaN too.
+/// Replaces rows that no query sees by zeros: unused rows of a cache may hold anything, also NaN.
 ValueId filled_values(Expander& expander, const AttentionExtents& e, const Span& span, ValueId values) {
   if (span.lengths == no_value) return values;
   const ValueId row = positions(expander, "row", {e.keys, 1}, 0);

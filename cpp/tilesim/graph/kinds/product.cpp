@@ -30,7 +30,7 @@ ContractAxes contract_axes(const Op& op, const TensorType& a, const TensorType& 
   return result;
 }
 
-/// The hint for two matrices of which one fits transposed.
+/// A hint for two matrices, one of which would fit if it were transposed.
 std::string transposed(const TensorType& a, const TensorType& b, std::int64_t left, std::int64_t right) {
   if (rank(a) != 2 || rank(b) != 2) return {};
   if (a.shape[at(1 - left)] == b.shape[at(right)]) return "Transpose a: a.transpose(1, 0)";
@@ -79,7 +79,7 @@ DType product_dtype(const Op& op, const TensorType& a, const TensorType& b) {
   return a.dtype;
 }
 
-/// "block:" takes the extent of a block in elements.
+/// Checks a storage format; "block:" is followed by the extent of a block in elements.
 void check_format(const Op& op, const std::string& attribute) {
   static const std::vector<std::string> known{"dense", "bitmap", "csr", "csc", "2:4", "zero_tiles", "block:32"};
   const std::string format = op.attributes.text(attribute, "dense");
@@ -90,8 +90,7 @@ void check_format(const Op& op, const std::string& attribute) {
            "dense, bitmap, csr, csc, block:N, 2:4, zero_tiles");
 }
 
-/// The second operand as it is without being compressed: 2:4 types have an element for every eight along the one axis
-/// that is contracted.
+/// The second operand without compression: a 2:4 element holds eight elements along the one contracted axis.
 TensorType expanded(const Op& op, const TensorType& a, const TensorType& b) {
   if (!is_two_of_four(b.dtype)) return b;
   const Integers from = axes(op, "a_contract", rank(a)), to = axes(op, "b_contract", rank(b));
@@ -271,7 +270,7 @@ int add_dim(Domain& domain, const std::string& name, std::int64_t extent, bool r
   return static_cast<int>(domain.extents.size()) - 1;
 }
 
-/// group * size + dim, without the group where there is one only.
+/// group * size + dim; dim alone if there is one group.
 AxisAccess grouped(int group, std::int64_t size, int dim) {
   AxisAccess access;
   if (group >= 0) access.terms.push_back({group, size});

@@ -90,7 +90,7 @@ NormalizeShape normalize_shape(const Op& op, const TensorType& x);
 AttributeInfo optional(std::string name, AttributeType type, std::vector<std::string> allowed = {});
 AttributeInfo required(std::string name, AttributeType type, std::vector<std::string> allowed = {});
 
-// One per family; kind.cpp puts the table together.
+// One function per family adds its kinds; kind.cpp builds the table.
 void add_products(std::vector<KindInfo>& table);
 void add_ragged(std::vector<KindInfo>& table);
 void add_vector(std::vector<KindInfo>& table);
