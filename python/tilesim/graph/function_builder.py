@@ -38,7 +38,6 @@ class FunctionBuilder:
         if parent is None:
             self.graph.name = name
         self.core = _core.Builder(self.graph.core, self.function_name)
-        self._outputs: set[str] = set()
 
     def __repr__(self) -> str:
         """Name of the graph and of the function."""
@@ -135,14 +134,8 @@ class FunctionBuilder:
 
         Args:
             tensor: a tensor of this builder.
-            name: name of the output, unique in the function; by default the tensor's name.
-
-        Raises:
-            UserError: for the name of an earlier output.
+            name: name of the output; by default the tensor's name. A number is added to a name that is taken.
         """
-        if name and name in self._outputs:
-            raise user_error("two outputs have one name", place=f"function '{self.function_name}'", value=shown(name))
-        self._outputs.add(name)
         self.core.output(self._value(tensor), name)
 
     def alias(self, output: int, input: int) -> None:

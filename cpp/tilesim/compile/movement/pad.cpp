@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement/movement.hpp"
 #include "tilesim/compile/plan/views.hpp"
