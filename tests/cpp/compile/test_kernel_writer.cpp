@@ -163,19 +163,16 @@ BOOST_AUTO_TEST_CASE(an_update_waits_for_other_queues_alone) {
 BOOST_AUTO_TEST_CASE(a_trip_reads_what_the_trip_before_has_written) {
   lower::Ring s = ring("s"), y = ring("y");
   s.renewed = y.renewed = true;
-  Block trip{vector({"s"}, "y"), store("y"), load("x"), vector({"x"}, "s")};
-  BOOST_TEST(written({ring("x"), s, y}, {load("x"), vector({"x"}, "s"), repeat("k", 3, std::move(trip)),
-                                         vector({"s"}, "y"), store("y")}) ==
-             "- acquire x for load0\nload0 works\nload0 commit x\n"
-             "vector wait x 1\n- acquire s for vector\nvector works\nvector commit s\nvector release x\n"
-             "k {\n"
-             "vector wait s 1\n- acquire y for vector\nvector works\nvector commit y\nvector release s\n"
-             "store0 wait y 1\nstore0 works\nstore0 release y\n"
-             "- acquire x for load0\nload0 works\nload0 commit x\n"
-             "vector wait x 1\n- acquire s for vector\nvector works\nvector commit s\nvector release x\n"
-             "}\n"
-             "vector wait s 1\n- acquire y for vector\nvector works\nvector commit y\nvector release s\n"
-             "store0 wait y 1\nstore0 works\nstore0 release y\n");
+  const auto permute = [] { return statement(PermuteOp{view("x"), view("s")}); };
+  Block trip{vector({"s"}, "y"), store("y"), load("x"), permute()};
+  const std::string filled =
+      "- acquire x for load0\nload0 works\nload0 commit x\n"
+      "cross_lane wait x 1\n- acquire s for cross_lane\ncross_lane works\ncross_lane commit s\ncross_lane release x\n";
+  const std::string stored =
+      "vector wait s 1\n- acquire y for vector\nvector works\nvector commit y\nvector release s\n"
+      "store0 wait y 1\nstore0 works\nstore0 release y\n";
+  BOOST_TEST(written({ring("x"), s, y}, {load("x"), permute(), repeat("k", 3, std::move(trip)), vector({"s"}, "y"),
+                                         store("y")}) == filled + "k {\n" + stored + filled + "}\n" + stored);
 }
 
 BOOST_AUTO_TEST_CASE(a_ring_that_is_not_declared) {

@@ -352,6 +352,7 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
   // As many parts as fit are on their way to memory.
   depth_ = std::clamp((capacity / ring_bytes(first.dtype) - region) * 2 / tile - 1, std::int64_t{2}, std::ssize(parts));
   if (permuted) rings.push_back(ring("y", first.dtype, tile));
+  rings.back().renewed = permuted;  // each part is another version
   add_step(r, rings, std::move(body), suffix);
   return true;
 }

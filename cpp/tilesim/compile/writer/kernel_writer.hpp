@@ -20,7 +20,7 @@ struct Ring {
   std::string carried = {};              ///< index of the loop that reads and updates one version; empty: none
   std::vector<std::string> pieces = {};  ///< indices of the loops, outermost first, each trip of which fills one piece
   /// A compute that only writes begins another version if the ring has been read. A loop's trip may then read the
-  /// version that the previous trip wrote.
+  /// version that the previous trip wrote, on another queue.
   bool renewed = false;
   bool accumulator = false;
 };
