@@ -150,7 +150,7 @@ class Bound {
     }
     return ways_.empty() ? 0 : least;
   }
-  /// Sum over steps of doubling distances; without the last step of a number of devices that is no power of two.
+  /// Sum over steps of doubling distances; omits the last step if the number of devices is not a power of two.
   int64_t steps(bool halving) const {
     int64_t time = 0, most = static_cast<int64_t>(std::bit_floor(static_cast<std::uint64_t>(n_)));
     if (halving && most < n_) time = quickest(most, 1, 1);  // first all data to a partner

@@ -24,7 +24,7 @@ struct Closed {
   bool exact = true;  ///< no link is shared: the time equals that of `chunks`; otherwise an estimate
 };
 
-/// Empty if there is no formula for the algorithm on these axes.
+/// Returns nothing for an algorithm without a formula on these axes.
 std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
                                   std::int64_t bytes);
 

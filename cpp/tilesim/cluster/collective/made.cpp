@@ -19,7 +19,7 @@ namespace {
                      {}});
 }
 
-/// The axes; a group that is no box in its network counts as one axis of ports.
+/// The axes of a group; a group that does not form a box in its network has one axis of ports.
 std::vector<Axis> axes_or_line(const Request& request, const std::optional<std::vector<Axis>>& axes) {
   if (axes && !axes->empty()) return *axes;
   return {Axis{AxisKind::port, static_cast<int>(request.places.size()), 1, 0, true, false}};

@@ -37,7 +37,7 @@ std::vector<HaloMessage> split(const std::vector<Source>& sources, const std::ve
   return pieces;
 }
 
-/// The first hop in which neither sender nor receiver has a piece, and which is no longer than the sender's part.
+/// Index of the first hop with a free sender and a free receiver, and with at most the rows of the sender's part.
 std::size_t hop_for(const HaloMessage& piece, std::int64_t part, std::size_t parts, std::vector<Hop>& hops) {
   const auto free = [&](const Hop& hop) {
     return hop.from[at(piece.receiver)] < 0 && hop.first[at(piece.sender)] < 0 && hop.rows <= part;

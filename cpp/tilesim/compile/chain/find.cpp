@@ -20,7 +20,7 @@ class StageReader {
   StageReader(const Context& context, const Kernel& kernel)
       : context_(context), kernel_(kernel), anchor_(context.function.ops[chain_index(kernel.anchor)]) {}
 
-  /// Returns the reason why the kernel is no stage; empty: it is one.
+  /// Returns the reason why the kernel cannot be a stage, or empty text if it can.
   std::string read() {
     if (kernel_.outputs.size() != 1) return "a value inside has other readers";
     if (kernel_.spares_kernel || kernel_.ops.front() < kernel_.anchor) return "an operand of a product is computed";

@@ -160,7 +160,7 @@ class CutSearch {
     }
   }
 
-  static constexpr double told_apart = 0.01;         ///< relative error: a smaller gain is no reason
+  static constexpr double told_apart = 0.01;         ///< relative error, the least gain that counts
   static constexpr std::size_t most_tried = 60'000;  ///< limit on operations, summed over all groupings tried
 
   const std::function<Grouping(const Cuts&)>& grouped_;

@@ -24,7 +24,7 @@ class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
   bool asked() const { return used_ || named_; }
   /// By tensor that was read: "given", or "default: " and its typical values.
   std::map<std::string, std::string> sources() const;
-  /// A sentence on all tensors with assumed values; empty if there are none.
+  /// Returns a sentence about all tensors with assumed values, or an empty text.
   std::string assumed() const;
 
  private:

@@ -121,7 +121,7 @@ class Cuts {
   Cuts(const Reader& reader, ValueId root) : reader_(reader), root_(root) { open(root); }
 
   bool single() const { return frontier_.size() == 1; }
-  /// Expands operations until the root depends on one value; false if there is no further such value.
+  /// Expands operations until the root depends on one value; returns false after the last such value.
   bool next() {
     constexpr int limit = 24;
     do {
