@@ -99,6 +99,16 @@ def test_rows_meet_the_matrix_of_their_group(name: str, transposed: bool, rows: 
     np.testing.assert_array_equal(got[sum(sizes) :], 0)
 
 
+@pytest.mark.parametrize("wide", [1, 2, 9, 33, 129, 200])
+@pytest.mark.parametrize(("name", "cores"), [("mesh-16", 16), ("edge-8", 2), ("edge-8", 3)])
+def test_each_column_of_a_ragged_product_is_computed_by_one_core(name: str, cores: int, wide: int) -> None:
+    graph = ragged(21, wide=wide)
+    arrays = operands(graph, [5, 0, 9, 1, 0, 2])
+    program = ts.compile(graph, ts.Machine.load(name).replace({"core.count": cores}))
+    got = ts.execute(program, arrays, find_races=True)["y0"]
+    np.testing.assert_allclose(got, ts.reference(graph, arrays)["y0"], rtol=1e-5, atol=1e-5)
+
+
 def test_every_mutant_of_a_ragged_product_is_reported() -> None:
     graph = ragged(21)
     program = ts.compile(graph, MACHINES["edge"])
@@ -159,6 +169,20 @@ def test_scatter_drops_or_refuses_what_lies_outside_and_the_last_one_stays(name:
     np.testing.assert_array_equal(got[2], updates[0] + updates[2])
     with pytest.raises(ts.UserError, match="index is out of range"):
         ts.execute(ts.compile(rows("error", "set"), MACHINES[name]), [x, indices, updates])
+
+
+@pytest.mark.parametrize("name", ["tpu-v3", "tpu-v2-chip", "chiplet-2", "edge-8"])
+@pytest.mark.parametrize("length", [4, 5, 33])
+def test_a_shorter_last_tile_of_a_scatter_has_its_own_row_of_none(name: str, length: int) -> None:
+    graph = single(
+        "scatter", [[length, 1], ([4, 1], "i32"), [4, 1]], update_window_dims=[1], inserted_window_dims=[0],
+        scatter_dims_to_operand_dims=[0], index_vector_dim=1, combiner="add", mode="drop",
+    )()  # fmt: skip
+    x, indices = np.arange(length, dtype=np.float32)[:, None], np.array([[0], [length - 1], [length], [-1]], np.int32)
+    program = ts.compile(graph, ts.Machine.load(name).replace({"core.count": 2}))
+    got = ts.execute(program, [x, indices, np.ones((4, 1), np.float32)], find_races=True)["y0"]
+    x[[0, -1]] += 1
+    np.testing.assert_array_equal(got, x)
 
 
 def test_every_mutant_of_a_scatter_is_reported() -> None:

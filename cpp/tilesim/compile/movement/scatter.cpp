@@ -191,7 +191,7 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
   int place = apply(Function::subtract, {wide, first, -1}, DType::i64);
   if (g.fill) {
     const int zero = add({.op = VectorNode::Op::constant, .number = 0, .dtype = DType::i64});
-    const int none = add({.op = VectorNode::Op::constant, .number = static_cast<double>(rows), .dtype = DType::i64});
+    const int none = add({.op = VectorNode::Op::scalar, .dtype = DType::i64}, t.extent[0]);
     const int inside = apply(Function::logical_and,
                              {apply(Function::less_equal, {zero, place, -1}, DType::boolean),
                               apply(Function::less, {place, none, -1}, DType::boolean), -1},
@@ -203,7 +203,7 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
   inner.push_back(statement(program::Load{region_transfer(updates, update_from, update_size, update_strides, "u")}));
   inner.push_back(statement(program::IndexedOp{view("u", t.extent[last]),
                                                {"place", 0, 0, {{t.extent[last], 1}}},
-                                               view("old", rows + (g.fill ? 1 : 0)),
+                                               view("old", t.extent[0] + Expr(g.fill ? 1 : 0)),
                                                true,
                                                parse_combiner(op_.attributes.text("combiner"))}));
   Block body;
@@ -211,7 +211,7 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
   if (g.fill) {
     program::VectorOp none;
     View behind = view("old", 1);
-    behind.offset = rows * row;
+    behind.offset = t.extent[0] * Expr(row);
     for (const program::Dim& dim : behind.dims) none.extents.push_back(dim.extent);
     none.lane_dim = static_cast<int>(none.extents.size()) - 1;
     none.nodes.push_back({{.op = VectorNode::Op::constant, .number = 0, .dtype = dtype}, 0});

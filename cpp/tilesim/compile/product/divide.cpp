@@ -245,9 +245,10 @@ Divided split_along(const Context& context, mapping::Problem& problem, int dim, 
   const Share own = machine.sorts.empty() ? machine : machine.of_sort(0);
   const std::int64_t cores = machine.sorts.empty() ? machine.core.count : machine.sorts.front().core.count;
   CoreSplit split;
-  for (const CutChoice& choice : cut_choices(context, problem, {}))
-    if (choice.dim == dim && cores > 1) split.parts.push_back(part_of(choice, cores));
-  std::erase_if(split.parts, [](const CoreSplit::DimSplit& part) { return part.parts < 2; });
+  for (const CutChoice& choice : cut_choices(context, problem, {})) {
+    const CoreSplit::DimSplit part = part_of(choice, cores);
+    if (choice.dim == dim && part.parts > split.used()) split.parts = {part};
+  }
   split.multicast = multicast;
   problem = part_problem(problem, split, machine);
   split.multicast = problem.multicast;
