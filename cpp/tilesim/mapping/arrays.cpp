@@ -109,7 +109,7 @@ VectorWork multiplied_by(const Problem& problem, const Nest& nest, const VectorT
 }
 
 TileCycles on_vector(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                     ClosedForm& latency) {
+                     LatencyModel& latency) {
   std::vector<int> dims;
   for (const auto* group : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &work.taps.summed})
     dims.insert(dims.end(), group->begin(), group->end());
@@ -125,7 +125,7 @@ TileCycles on_vector(const Problem& problem, const TileWork& work, const std::ve
 }
 
 ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& dims, const Share& machine,
-                     ClosedForm& latency) {
+                     LatencyModel& latency) {
   const ArraySpec& array = machine.core.array;
   if (array.count < 2) return {};
   std::vector<std::int64_t> tile(nest.tiles.size());
@@ -222,7 +222,7 @@ VectorTaps vector_taps(const Problem& problem, const Nest& nest) {
   return taps;
 }
 
-TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency) {
+TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, LatencyModel& latency) {
   TileWork work;
   if (problem.on_vector) {
     work.taps = vector_taps(problem, nest);
@@ -245,8 +245,16 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
   return busy(turned) < busy(work) ? turned : work;
 }
 
+std::int64_t tile_busy(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
+                       const Share& machine, LatencyModel& latency, bool adds) {
+  if (problem.on_vector) return on_vector(problem, work, tile, latency).busy;
+  Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
+  d.accumulate = adds;
+  return latency.latency(d, {false, true}).busy;
+}
+
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                       const Share& machine, ClosedForm& latency, bool adds) {
+                       const Share& machine, LatencyModel& latency, bool adds) {
   if (problem.on_vector) return on_vector(problem, work, tile, latency);
   Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
   d.accumulate = adds;

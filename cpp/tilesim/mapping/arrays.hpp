@@ -43,7 +43,7 @@ struct TileWork {
 /// The work of the nest's tiles, with the grid on which the arrays finish a full tile (or piece) soonest; ties go to
 /// fewer arrays. The grid splits rows if that is worth loading their weights several times. Few columns stream past
 /// stationary rows, if memory leaves lanes free.
-TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency);
+TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, LatencyModel& latency);
 /// The axis of the result along the lanes when the vector unit finishes tiles: the axis along which the vector unit or
 /// the array's columns computed them; -1: the result has no axes.
 int lane_axis(const Problem& problem, const TileWork& work);
@@ -57,7 +57,10 @@ struct TileCycles {
   int kept = -1;               ///< operand that is stationary and fills the array once
   std::int64_t unfolding = 0;  ///< cycles of the cross-lane unit before it
 };
+/// `busy` of `tile_cycles`, at less expense.
+std::int64_t tile_busy(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
+                       const Share& machine, LatencyModel& latency, bool adds);
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                       const Share& machine, ClosedForm& latency, bool adds);
+                       const Share& machine, LatencyModel& latency, bool adds);
 
 }  // namespace tilesim::mapping

@@ -19,7 +19,7 @@ std::size_t CostModel::Hash::operator()(const Extents& key) const {
 }
 
 CostModel::CostModel(const Problem& problem, const Share& machine)
-    : problem_(problem), machine_(machine), latency_(machine_) {
+    : problem_(problem), machine_(machine), closed_form_(machine_), latency_(closed_form_, {}, 512) {
   const DType stored = problem.outputs.empty() ? problem.memory_dtypes[2] : problem.outputs[0].dtype;
   epilogue_ = functions_in_turn(problem.dtypes[2], stored, problem.epilogue_functions);
   for (std::size_t operand = 0; operand < 2; ++operand) {

@@ -41,6 +41,7 @@ struct Cost {
 class CostModel {
  public:
   CostModel(const Problem& problem, const Share& machine);
+  CostModel(const CostModel&) = delete;
 
   /// Closed-form cost. The nest must have the problem's number of dims; capacity is not checked.
   Cost price(const Nest& nest);
@@ -60,8 +61,8 @@ class CostModel {
   /// `crowd` if that is finite, else `steps`.
   double cycles(const Nest& nest);
   /// Like `legal`, without the reason; the nest must be well-formed.
-  /// A cheap lower bound over all orders and depths of these tiles.
-  double least_cycles(const Nest& nest);
+  /// A cheap lower bound over all orders and depths of these tiles, or a smaller bound that is above `limit`.
+  double least_cycles(const Nest& nest, double limit);
   bool fits(const Nest& nest) const;
   /// Cycles of the vector unit to compute a full tile of an operand.
   std::int64_t preparing(std::size_t operand, const Nest& nest);
@@ -146,7 +147,7 @@ class CostModel {
       if ((reduced_ >> d & 1) != 0 && index[d] > 0) return true;
     return false;
   }
-  Work work(const Nest& nest);
+  Work work(const Nest& nest, double limit = std::numeric_limits<double>::infinity());
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);
   void see_regions();
@@ -169,7 +170,8 @@ class CostModel {
 
   Problem problem_;
   Share machine_;
-  ClosedForm latency_;
+  ClosedForm closed_form_;
+  LatencyStore latency_;
   /// Vector patterns after a tile's sums and before an operand: the number of functions, in sequence.
   VectorPattern epilogue_, prologue_[2];
   OwnDims own_{};

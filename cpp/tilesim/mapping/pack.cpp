@@ -223,29 +223,36 @@ Shape unfolded_extents(const Problem& problem, const Nest& nest) {
   return extents;
 }
 
-std::int64_t unfolded_elements(const Problem& problem, const Nest& nest) {
+namespace {
+
+std::int64_t bounded_count(const Shape& extents) {
   constexpr std::int64_t most = std::int64_t{1} << 56;
   std::int64_t elements = 1;
-  for (const std::int64_t extent : unfolded_extents(problem, nest))
+  for (const std::int64_t extent : extents)
     elements = extent > 0 && elements > most / extent ? most : elements * extent;
   return elements;
 }
 
+}  // namespace
+
+std::int64_t unfolded_elements(const Problem& problem, const Nest& nest) {
+  return bounded_count(unfolded_extents(problem, nest));
+}
+
 Descriptor unfolding(const Problem& problem, const Nest& nest) {
   constexpr std::int64_t most = std::int64_t{1} << 40;  // larger tiles fit no memory, and their strides might overflow
-  const std::int64_t elements = unfolded_elements(problem, nest);
-  if (elements > most) {
+  const std::vector<UnfoldedAxis> axes = unfolded_axes(problem, nest.unfold);
+  Shape own, unfolded;
+  for (const UnfoldedAxis& axis : axes) unfolded.push_back(unfolded_extent(axis, problem, nest));
+  if (const std::int64_t elements = bounded_count(unfolded); elements > most) {
     Descriptor moved = permute_descriptor(problem.dtypes[0], {}, false);
     return moved.elements = elements, moved;
   }
-  const std::vector<UnfoldedAxis> axes = unfolded_axes(problem, nest.unfold);
-  Shape own, unfolded;
   for (const AxisAccess& axis : problem.domain.operands[0].axes) {
     own.push_back(axis.window);
     for (const AxisAccess::Term& term : axis.terms)
       own.back() += std::abs(term.coefficient) * (tile_of(problem, nest, static_cast<std::size_t>(term.dim)) - 1);
   }
-  for (const UnfoldedAxis& axis : axes) unfolded.push_back(unfolded_extent(axis, problem, nest));
   const Shape from = row_major_strides(own), to = row_major_strides(unfolded);
   std::vector<ViewDim> in, out;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -325,9 +332,10 @@ Nest unfolded(const Problem& problem, Nest nest, const Share& machine) {
   for (nest.unfold = 2; nest.unfold <= static_cast<std::int64_t>(k.size()); ++nest.unfold) {
     const std::int64_t count = unfolded_passes(problem, nest, rows, nest.unfold);
     if (count >= least || !wrong_unfold(problem, nest, machine).empty()) continue;
-    const double lanes = unfolding_cycles(problem, nest, machine), cycles = pass * static_cast<double>(count);
     const std::int64_t bytes = packed_bytes(problem.dtypes[0], unfolded_elements(problem, nest));
-    if (std::max(lanes, cycles) >= best || 2 * unfolded_buffers * bytes > machine.core.scratchpad.bytes) continue;
+    if (2 * unfolded_buffers * bytes > machine.core.scratchpad.bytes) continue;
+    const double lanes = unfolding_cycles(problem, nest, machine), cycles = pass * static_cast<double>(count);
+    if (std::max(lanes, cycles) >= best) continue;
     best = std::max(lanes, cycles);
     least = count;
     choice = nest;

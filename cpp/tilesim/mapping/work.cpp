@@ -48,13 +48,13 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
 /// Cycles of `count` tiles with these extents, of which `begin` start new sums.
 double CostModel::busy(const Extents& tile, const TileWork& unit, double count, double begin) {
   const auto cycles = [&](bool adds) {
-    return static_cast<double>(tile_cycles(problem_, unit, tile, machine_, latency_, adds).busy);
+    return static_cast<double>(tile_busy(problem_, unit, tile, machine_, latency_, adds));
   };
   return (begin > 0 ? begin * cycles(false) : 0) + (count > begin ? (count - begin) * cycles(true) : 0);
 }
 
-/// Sums the work over all tiles of the nest; full and ragged tiles are counted per size.
-CostModel::Work CostModel::work(const Nest& nest) {
+/// Sums the work over all tiles of the nest; full and ragged tiles are counted per size. Stops above `limit`.
+CostModel::Work CostModel::work(const Nest& nest, double limit) {
   if (!nest.sub.empty()) return work_in_pieces(nest);
   const std::size_t dims = nest.tiles.size();
   const TileWork unit = tile_work(problem_, nest, machine_, latency_);
@@ -83,14 +83,15 @@ CostModel::Work CostModel::work(const Nest& nest) {
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
     total.busy += busy(here, unit, count, reduced_full ? results : 0);
     if (reduced_full) total.finishing += results * static_cast<double>(finishing(here, unit));
+    if (std::max(total.busy, total.finishing) > limit) break;
   }
   return total;
 }
 
-double CostModel::least_cycles(const Nest& nest) {
-  const Work least = work(nest);
-  return std::max(least.busy, least.finishing) + load_wait_ + store_wait_ +
-         static_cast<double>(machine_.core.kernel_launch_cycles);
+double CostModel::least_cycles(const Nest& nest, double limit) {
+  const double around = load_wait_ + store_wait_ + static_cast<double>(machine_.core.kernel_launch_cycles);
+  const Work least = work(nest, limit - around);
+  return std::max(least.busy, least.finishing) + around;
 }
 
 /// Sums the work over all pieces, counted per size.

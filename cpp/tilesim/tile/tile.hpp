@@ -235,7 +235,8 @@ class LatencyStore final : public LatencyModel {
  public:
   /// Receives the number of requests of a compute since the last report.
   using Counted = std::function<void(const Descriptor&, const History&, std::int64_t)>;
-  explicit LatencyStore(LatencyModel& model, Counted counted = {}) : model_(model), counted_(std::move(counted)) {}
+  explicit LatencyStore(LatencyModel& model, Counted counted = {}, std::size_t entries = 4096)
+      : model_(model), counted_(std::move(counted)), entries_(entries) {}
   using LatencyModel::latency;
   TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return model_.name(); }
@@ -253,6 +254,7 @@ class LatencyStore final : public LatencyModel {
   };
   LatencyModel& model_;
   Counted counted_;
+  std::size_t entries_;
   std::vector<CachedLatency> table_;
   std::int64_t hits_ = 0, misses_ = 0;
 };

@@ -114,18 +114,22 @@ class AttentionUnits {
   }
 
  private:
-  /// Cached latencies: a kernel has a dozen distinct computes in thousands of steps.
+  /// Cached latencies: a kernel has a dozen distinct computes in thousands of steps, mostly in the same sequence.
   class LatencyCache {
    public:
     using Key = std::array<std::int64_t, 8>;
     template <class Compute>
     const TileLatency& get(const Key& key, const Compute& compute) {
-      for (const auto& [known, latency] : latencies_)
-        if (known == key) return latency;
+      for (std::size_t i = 0; i < latencies_.size(); ++i) {
+        if (++last_ >= latencies_.size()) last_ = 0;
+        if (latencies_[last_].first == key) return latencies_[last_].second;
+      }
+      last_ = latencies_.size();
       return latencies_.emplace_back(key, compute()).second;
     }
 
    private:
+    std::size_t last_ = 0;
     std::vector<std::pair<Key, TileLatency>> latencies_;
   };
 

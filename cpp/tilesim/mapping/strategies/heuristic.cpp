@@ -65,7 +65,7 @@ std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
 }
 
 /// Cycles of all tiles: full ones, and ragged ones at the end of each dim from `dim` on with their own extent.
-double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, ClosedForm& closed_form,
+double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, LatencyModel& closed_form,
                       const TileWork& unit, std::size_t dim, double count) {
   for (; dim < nest.tiles.size(); ++dim) {
     const std::int64_t extent = problem.domain.extents[dim], tile = nest.tiles[dim];
@@ -83,10 +83,10 @@ double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, 
   bool adds = false;
   for (std::size_t d = 0; d < tile.size(); ++d)
     adds |= problem.domain.reduction[d] && nest.tiles[d] < problem.domain.extents[d];
-  return static_cast<double>(tile_cycles(problem, unit, tile, machine, closed_form, adds).busy) * count;
+  return static_cast<double>(tile_busy(problem, unit, tile, machine, closed_form, adds)) * count;
 }
 
-double estimate(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& closed_form) {
+double estimate(const Problem& problem, const Nest& nest, const Share& machine, LatencyModel& closed_form) {
   Nest walked = nest;
   const TileWork unit = tile_work(problem, nest, machine, closed_form);
   const double busy = std::max(compute_cycles(problem, walked, machine, closed_form, unit, 0, 1),
@@ -239,8 +239,7 @@ Nest filled(const Problem& problem, Nest nest, const Share& machine) {
 }
 
 /// Improves a nest step by step; sets `time` to its estimate.
-Nest climb(const Problem& problem, Nest best, const Share& machine, double& time) {
-  ClosedForm closed_form(machine);
+Nest climb(const Problem& problem, Nest best, const Share& machine, LatencyModel& closed_form, double& time) {
   best = packed(problem, std::move(best), machine);
   time = estimate(problem, best, machine, closed_form);
   // Double buffering uses half of the scratchpad while the other half is filled. When no tile can grow, one dim may
@@ -288,11 +287,13 @@ Nest climb(const Problem& problem, Nest best, const Share& machine, double& time
 
 Nest heuristic(const Problem& problem, const Share& machine) {
   const Nest start = smallest(problem, machine);
+  ClosedForm closed_form(machine);
+  LatencyStore latencies(closed_form, {}, 256);
   Nest best;
   double least = std::numeric_limits<double>::infinity();
   for (const Nest& from : {start, balanced(problem, start, machine), filled(problem, start, machine)}) {
     double time = 0;
-    Nest nest = climb(problem, from, machine, time);
+    Nest nest = climb(problem, from, machine, latencies, time);
     if (best.tiles.empty() || time < least) {
       best = std::move(nest);
       least = time;

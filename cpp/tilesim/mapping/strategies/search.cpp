@@ -139,7 +139,7 @@ class Search {
     nest.order = space_.orders[0];
     if (!model_.fits(nest)) return;  // other orders keep at least as many sums on chip
     nest = packed(model_.problem(), std::move(nest), model_.machine());
-    if (model_.least_cycles(nest) > fastest_ * margin_) {  // excludes most tiles, for every order
+    if (model_.least_cycles(nest, fastest_ * margin_) > fastest_ * margin_) {  // excludes most tiles, for every order
       ++found_.priced;
       return;
     }

@@ -159,14 +159,12 @@ std::size_t hash_of(const Descriptor& d, const History& h) {
   return mix(hash, (h.weights_resident ? 1 : 0) + (h.pipelined ? 2 : 0) + 4 * static_cast<int>(d.second));
 }
 
-constexpr std::size_t table_size = 4096;
-
 }  // namespace
 
 /// Direct-mapped: a collision recomputes, it never answers wrongly.
 TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
-  if (table_.empty()) table_.resize(table_size);
-  CachedLatency& entry = table_[hash_of(descriptor, history) % table_size];
+  if (table_.empty()) table_.resize(entries_);
+  CachedLatency& entry = table_[hash_of(descriptor, history) % entries_];
   if (entry.used && entry.descriptor == descriptor && entry.history.weights_resident == history.weights_resident &&
       entry.history.pipelined == history.pipelined) {
     ++hits_;
