@@ -48,6 +48,18 @@ def test_payloads_follow_at_both_levels(shape: tuple[int, ...], dim: int, keys: 
             assert abs(row["difference"]) < 0.15, row
 
 
+@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3", "mesh-16", "sigma-256"])
+def test_payloads_that_nothing_reads_are_neither_moved_nor_counted(machine: str) -> None:
+    def graph(payloads: int) -> ts.Graph:
+        b = ts.GraphBuilder("sort")
+        keys = b.op("sort", *(b.input(name, (64, 96)) for name in "xyz"[: payloads + 1]), results=payloads + 1, dim=1)
+        b.output(keys[0] if payloads else keys, "sorted")
+        return b.build()
+
+    result, bound = ts.simulate(graph(2), machine), ts.lower_bound(graph(2), machine)
+    assert bound.bytes == ts.lower_bound(graph(0), machine).bytes == 2 * 64 * 96 * 4 <= result.memory_bytes
+
+
 def test_many_lines_are_gathered_by_one_compute() -> None:
     program = ts.compile(sort_of((128, 64), 1, 1, "f32"), "tpu-v3")
     rows = {row["compute"].split(" f0")[0]: row["count"] for row in computes_of(program)}

@@ -12,15 +12,29 @@
 
 namespace tilesim::edit {
 
+namespace {
+
+/// Removes payloads of a sort whose results are not live.
+void drop_dead_payloads(Op& op, const std::vector<bool>& live) {
+  if (op.kind != Kind::sort || !op.functions.empty()) return;
+  const auto keys = static_cast<std::ptrdiff_t>(op.attributes.integer("keys", 1));
+  for (std::ptrdiff_t i = std::ssize(op.results); i-- > keys;)
+    if (!live[at(op.results[at(i)])])
+      op.operands.erase(op.operands.begin() + i), op.results.erase(op.results.begin() + i);
+}
+
+}  // namespace
+
 int sweep_dead(GraphFunction& function) {
   std::vector<bool> live(function.values.size(), false);
   for (const ValueId id : function.outputs) live[at(id)] = true;
   std::vector<bool> keep(function.ops.size(), false);
   for (std::size_t i = function.ops.size(); i-- > 0;) {
-    const Op& op = function.ops[i];
+    Op& op = function.ops[i];
     keep[i] = info(op.kind).effect != Effect::pure ||
               std::ranges::any_of(op.results, [&](ValueId id) { return live[at(id)]; });
     if (!keep[i]) continue;
+    drop_dead_payloads(op, live);
     for (const ValueId id : op.operands)
       if (id != no_value) live[at(id)] = true;
   }

@@ -102,7 +102,7 @@ class Operation:
         Raises:
             UserError: where the kernel traps (symbol and line).
         """
-        arrays = [np.ascontiguousarray(as_array(one, f"operands[{index}]")) for index, one in enumerate(operands)]
+        arrays = [np.asarray(as_array(one, f"operands[{index}]"), order="C") for index, one in enumerate(operands)]
         types = self.results(*(TensorType(_core_dtype(one), one.shape) for one in arrays))
         zeros = [np.zeros(one.shape, _numpy(one.dtype)) for one in types]
         made, cycles = _core.isa_run_operation(self.name, Machine.load(machine).core, arrays, zeros)
@@ -183,7 +183,7 @@ class _Reference:
                 value=got,
                 allowed=f"{wanted.dtype.name}{list(wanted.shape)}",
             )
-        return np.ascontiguousarray(made)
+        return np.asarray(made, order="C")
 
 
 class _Place:

@@ -35,6 +35,15 @@ butterfly:
 """
 
 
+DOUBLE = """
+double:
+        flw     ft0, (a0)
+        fadd.s  ft0, ft0, ft0
+        fsw     ft0, (a1)
+        ret
+"""
+
+
 def butterfly(second: str = "vfsub.vv", **other: Any) -> isa.Operation:
     return isa.operation(
         "test.butterfly",
@@ -68,6 +77,18 @@ def test_three_ways_to_run(n: int) -> None:
         np.testing.assert_array_equal(found["total"], np.abs(y - x))
         np.testing.assert_array_equal(found["difference"], -x - y)
     assert ts.verify(program, [x, y]).ok and ts.verify(program, [x, y], level="instruction").ok
+
+
+def test_an_operation_of_one_number() -> None:
+    double = isa.operation(
+        "test.double", shape=lambda a: a, reference=lambda a: a * 2, kernel=(isa.assemble(DOUBLE), "double")
+    )
+    b = ts.GraphBuilder("g")
+    b.output(double(b.input("x", ())), "y")
+    program, three = ts.compile(b.build(), "edge-8"), np.asarray(3, np.float32)
+    for level in ("tile", "instruction"):
+        assert ts.execute(program, [three], level=level)["y"] == 6
+    assert double.measure("edge-8", three)[0].shape == ()
 
 
 def test_a_wrong_kernel_is_found() -> None:
