@@ -64,7 +64,7 @@ struct VectorWrite {
   bool accumulate = false;
 };
 
-/// `taken`: functions that user-defined instructions with stated cycles replace. Unknown if there are running sums.
+/// `taken`: functions replaced by user-defined instructions with stated cycles. Unknown if there are running sums.
 VectorPattern pattern_of(std::span<const VectorNode> nodes, std::span<const VectorRead> reads,
                          std::span<const VectorWrite> writes, const std::vector<Function>& taken = {});
 
