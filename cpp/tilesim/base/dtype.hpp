@@ -40,7 +40,7 @@ enum class DType : std::uint8_t {
   f6e3m2fn,
   i2,
   u2,
-  // Of operands that arrays take in the pattern 2:4: see `two_of_four`.
+  // Types of operands in the 2:4 pattern of arrays: see `two_of_four`.
   f32_2of4,
   f16_2of4,
   bf16_2of4,
