@@ -1,4 +1,4 @@
-// How far a result may lie from the reference's when both start from the same operands: rounding errors carried through
+// Bounds on the distance of a result from the reference's result on the same operands: rounding errors carried through
 // the operations of a kernel.
 #pragma once
 

@@ -54,7 +54,7 @@ class Frame {
     rounds_[at(id)] = std::move(rounds);
   }
 
-  /// Sets results that operations gave before on the same operands: only their bounds are computed.
+  /// Sets known results of operations on the same operands; only their bounds are then computed.
   void set_results(const std::map<ValueId, Array>* results) { results_ = results; }
 
   const Bounded& value(ValueId id) {
