@@ -17,7 +17,7 @@ struct Settings {
   std::int64_t window = 0;
 };
 
-/// Of one row of the batch: `keys` are its own, `columns` those of a row of the mask.
+/// Extents for one row of the batch: `keys` of this row, `columns` of a row of the mask.
 struct HeadExtents {
   std::int64_t heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0, columns = 0, offset = 0;
 };

@@ -69,7 +69,7 @@ void copy_loops(const std::vector<Loop>& loops, std::size_t depth, const T* from
 
 template <class T>
 void typed_copy(std::vector<Loop> loops, const std::byte* from, std::byte* to) {
-  // The loop along which reading is contiguous goes next to the last one.
+  // The loop with contiguous reads becomes the last but one.
   const auto reading = std::ranges::find_if(loops, [](const Loop& loop) { return loop.from == 1; });
   if (reading != loops.end() && loops.end() - reading > 2) std::rotate(reading, reading + 1, loops.end() - 1);
   copy_loops(loops, 0, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to));
