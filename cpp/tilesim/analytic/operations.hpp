@@ -82,8 +82,8 @@ struct OperationModel {
 
   /// Cost of the operations of the entry function in sequence, with calls inlined.
   Costs price(const Graph& graph) const;
-  /// Operations of a function, every one a separate kernel, wherever its operands were made. What runs functions
-  /// costs nothing.
+  /// Cost of a function's operations, each as a separate kernel, independent of the producers of its operands.
+  /// Operations that run functions cost nothing.
   Costs price_alone(const Graph& graph, const GraphFunction& function) const;
 };
 
