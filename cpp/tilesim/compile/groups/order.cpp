@@ -10,7 +10,7 @@ namespace tilesim::lower {
 
 namespace {
 
-using OrderedKernels = std::vector<std::size_t>;  ///< kernels
+using OrderedKernels = std::vector<std::size_t>;  ///< kernel numbers
 
 /// Dependences between kernels with the bytes of their values.
 class KernelOrder {
@@ -49,7 +49,7 @@ class KernelOrder {
     return most;
   }
 
-  /// Order that picks, among the first 16 ready kernels, the one after which the fewest bytes live.
+  /// Order that always picks, among the first 16 ready kernels, the one that leaves the fewest live bytes.
   OrderedKernels greedy() const {
     constexpr std::size_t most_asked = 16;
     std::vector<std::size_t> left = readers(), waits(kernels_.size(), 0);

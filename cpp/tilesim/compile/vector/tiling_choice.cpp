@@ -19,7 +19,7 @@ FlopClass class_of(const Op& op) {
   return FlopClass::simple;
 }
 
-/// Whether an operand has all points of the space, by as many axes or by others (a view).
+/// Whether an operand varies along all axes of the space, possibly as a view.
 bool has_all(const mapping::VectorProblem& problem, const mapping::VectorOperand& operand) {
   if (operand.axes.size() >= problem.space.size()) return true;
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
@@ -27,8 +27,8 @@ bool has_all(const mapping::VectorProblem& problem, const mapping::VectorOperand
   return true;
 }
 
-/// Axes that may lie over the lanes, the last one first. Where memory is tiled for the lanes already, only that one and
-/// the minor axis of what is loaded or stored: another one would need a shuffle that the tiles do not have.
+/// Axes that may be on the lanes, the last one first. With tiled memory, only the last axis and the minor axes of
+/// loaded or stored operands: any other axis would need a shuffle that the tiles do not have.
 std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& problem) {
   std::vector<int> lanes;
   for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) lanes.push_back(axis);
@@ -47,7 +47,7 @@ std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& pr
   return lanes;
 }
 
-/// The best tiles by the estimate, where that promises enough; of those alike the ones of fewest transfers.
+/// The fastest tiles by estimate, or `usual` if the gain is small; of about equal tiles those with fewest transfers.
 mapping::VectorTiles fastest(const Context& context, const mapping::VectorProblem& problem,
                              const mapping::VectorTiles& usual) {
   constexpr std::size_t compared = 10;
@@ -63,7 +63,7 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
   return best->tiles;
 }
 
-/// The usual tiles, cut further while their buffers do not fit: axes that are combined last.
+/// The usual tiles, split further until their buffers fit; reduced axes are split last.
 mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::VectorTiles tiles, const Share& machine) {
   for (const bool combined : {false, true})
     for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
