@@ -42,7 +42,7 @@ LeastProduct convolution(const GraphFunction& function, const Op& op) {
 /// Share of reductions along rows on the vector unit: the cross-lane unit may take every second register.
 constexpr double combined = 0.5;
 
-/// Online or not, every visible score takes a maximum, a subtraction, an exponential and a sum.
+/// Every visible score takes a maximum, a subtraction, an exponential and a sum, also if the softmax is online.
 LeastWork attention(const Graph& graph, const GraphFunction& function, const Op& op) {
   LeastWork work;
   const DType dtype = function.value(op.operands[0]).type.dtype;

@@ -328,7 +328,7 @@ class Pricer {
   const GraphFunction& function_;
   bool alone_;
   Costs& to_;
-  std::vector<Kind> makers_;  ///< by value; inputs are as constants
+  std::vector<Kind> makers_;  ///< by value; inputs count as constants
   std::vector<int> uses_;     ///< by value
 };
 

@@ -64,7 +64,7 @@ struct Cost {
 
 struct Costs {
   std::vector<Cost> rows;
-  std::set<std::string> notes;  ///< what was approximated
+  std::set<std::string> notes;  ///< approximations that were made
   std::set<FormKey> missing;    ///< required forms without constants; if any, the rows are invalid
   std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< equal layers reuse them
   const Cost* refused() const;  ///< the first operation that the device cannot run, or null

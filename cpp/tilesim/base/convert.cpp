@@ -33,7 +33,7 @@ float decoded(DType dtype, std::uint32_t code) {
   return format ? decode_float(*format, code & (2 * format->sign - 1)) : decode_e8m0(static_cast<std::uint8_t>(code));
 }
 
-/// Values of the codes of a float of up to a byte.
+/// Values of all codes of a float type of up to a byte.
 const ByteTable& byte_table(DType dtype) {
   static const std::array<ByteTable, dtype_count> tables = [] {
     std::array<ByteTable, dtype_count> all{};

@@ -37,7 +37,7 @@ void copy_row(const Loop& loop, const T* from, T* to) {
   }
 }
 
-/// Two innermost loops in squares, so that both sides stay in the cache when one of them runs across its rows.
+/// Runs the two innermost loops in square blocks, so that a side that is accessed across rows stays in the cache.
 template <class T>
 void copy_square(const Loop& outer, const Loop& inner, const T* from, T* to) {
   constexpr std::int64_t side = 32;

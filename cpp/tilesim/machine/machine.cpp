@@ -28,7 +28,7 @@ void read_section(Machine& machine, const Json& json, const std::string& prefix)
       section |= setting.path.compare(0, path.size() + 1, path + ".") == 0;
     }
     if (found) {
-      // {"value": ..., "source": "..."} says where the number comes from.
+      // {"value": ..., "source": "..."} states the source of the number.
       const bool sourced = value.is_object() && value.find("value");
       if (sourced) {
         ObjectReader reader(value);

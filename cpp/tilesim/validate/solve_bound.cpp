@@ -99,7 +99,7 @@ Matrix triangle(Matrix a, bool unit) {
   return a;
 }
 
-/// e = |T^-1| (gamma |T| |x| + |dT| |x| + |db|), and what the error adds to |x| on the right.
+/// e = |T^-1| ((gamma |T| + |dT|) (|x| + e) + |db|), with a bound on the terms in e on the right.
 Matrix substitution_bound(const Matrix& t, const Matrix& dt, const Matrix& x, const Matrix& db, double g) {
   const Matrix inverse = inverse_magnitude(t), size = magnitude(x);
   Matrix relative = magnitude(t);

@@ -145,7 +145,7 @@ class Verifier {
       const auto found = outputs.find(tensor);
       if (checked_.count(tensor) || found == outputs.end()) continue;
       program::Observed last{{tensor}, {}, 0, {}, {}, {{tensor, found->second.clone()}}, {}};
-      last.loaded = tensors_;  // the output is a view of one of them: no operation of its name computes anything
+      last.loaded = tensors_;  // the output is a view of one of these tensors, so that no kernel has its name
       observe(last);
     }
   }
@@ -153,7 +153,7 @@ class Verifier {
   std::vector<Comparison> rows() && { return std::move(rows_); }
 
  private:
-  /// How many kernels of a function store to an actual tensor.
+  /// Number of kernels of a function that store to an actual tensor.
   std::int64_t storing(const program::Observed& kernel, const std::string& tensor) const {
     const auto count = [&](const std::string& name) {
       const auto found = storing_.find({kernel.function, name});
@@ -230,8 +230,8 @@ class Verifier {
     return fits;
   }
 
-  /// The instance of the call that the kernel belongs to. It and those of its callers begin when a first kernel in any
-  /// of them is seen: a caller may have none.
+  /// The instance of the call to which the kernel belongs. Instances of this call and its callers begin with the first
+  /// kernel seen in any of them, since a caller may have no kernels.
   Instance& called(const program::Observed& kernel) {
     std::int64_t caller = 0;
     for (const auto& [ordinal, function] : kernel.calls) {
@@ -281,7 +281,7 @@ class Verifier {
     if (given_on && caller->first != 0) publish(caller->second);
   }
 
-  /// The operation that a kernel's call comes from; null where its first result has no tensor.
+  /// The operation for which a kernel's call was made; null if its first result has no tensor.
   static const Op* call_of(const Instance& caller, const std::map<std::string, std::string>& bindings,
                            const std::string& prefix) {
     const auto bound = bindings.find(prefix + "result0");

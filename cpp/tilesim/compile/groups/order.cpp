@@ -131,7 +131,7 @@ class KernelOrder {
     return bytes;
   }
 
-  /// Bytes of values that die after the kernel: it is their last reader, or nobody reads its results. Updates `left`.
+  /// Bytes of values that die after the kernel: those it reads last, and its results without readers. Updates `left`.
   double freed(std::size_t kernel, std::vector<std::size_t>& left) const {
     double bytes = 0;
     for (std::size_t value : before_[kernel])

@@ -92,7 +92,7 @@ class Devices {
     return communicates_[number] = found;
   }
 
-  /// Each device separately; devices that hold the very same operands share the result.
+  /// Evaluates each device separately; devices whose operands are the same memory share the result.
   Each apart(const GraphFunction& function, const Op& op, const Each& operands) {
     std::map<std::vector<const std::byte*>, std::size_t> first;
     Each results(operands.size());

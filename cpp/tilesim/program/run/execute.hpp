@@ -38,7 +38,7 @@ struct ExecuteOptions {
   CancelToken* cancel = nullptr;
   TileExecutor* executor = nullptr;  ///< carries out tile computes; null: `execute` of the tile room
   /// Called in text order after each kernel with the tensors that it stored to (per-operation comparison). The arrays
-  /// share the program's memory: what is written to them is what later kernels read.
+  /// share the program's memory: later kernels read values that are written to them.
   std::function<void(Observed& kernel)> observe;
 };
 
