@@ -9,7 +9,7 @@ namespace {
 
 constexpr double query_tile = 128, key_tile = 128;
 
-/// Query tiles of a call: their number, rows of one, keys that one walks over (mean and most).
+/// Query tiles of a call: their number, rows per tile, keys per tile (mean and largest).
 struct Tiled { double tiles, packed, walked, longest; };
 
 Tiled tile_up(const AttentionCase& call) {
@@ -38,7 +38,7 @@ AttentionTerms with_splits(const AttentionModel& model, const AttentionCase& cal
   const double block = std::max(std::max(products, exponentials), c.block);
   const double waves = t.tiles * splits / model.units;
   const double rounds = (1 - c.wave_smoothing) * std::ceil(waves) + c.wave_smoothing * std::max(waves, 1.0);
-  const auto part = [&](double keys) {  // of a split; none is shorter than a block
+  const auto part = [&](double keys) {  // keys of a split; at least a block
     return std::max(keys / splits, std::min(keys, key_tile));
   };
   const auto one = [&](double keys) { return c.tile + block * std::max(fullest, part(keys) / key_tile); };

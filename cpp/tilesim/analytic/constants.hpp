@@ -1,4 +1,4 @@
-// Tables of the few constants of a closed-form model: their fields and what the calibration knows of each.
+// Tables of a closed-form model's few constants: their fields and, for calibration, default, range and unit.
 #pragma once
 
 #include <cmath>

@@ -2,7 +2,7 @@
 //
 // Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters]. Winograd F(2x2) and F(4x4),
 // for 3 by 3 kernels with stride 1: 16 or 36 products over 2x2 or 4x4 blocks of outputs, whose transforms move input
-// and output through memory once more. The library is taken to choose the fastest of what it has.
+// and output through memory once more. The library is assumed to choose its fastest algorithm.
 #pragma once
 
 #include <array>

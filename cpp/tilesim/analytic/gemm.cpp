@@ -17,9 +17,9 @@ namespace {
 constexpr double power_seconds = 13.5e-3;
 /// Matrix-vector blocks that share a unit.
 constexpr double blocks_per_unit = 16;
-/// Of a block that a scratchpad holds: the f32 sum, and as much again for slices of the operands.
+/// Scratchpad bytes per result of a block: the f32 sum, and as much again for slices of the operands.
 constexpr double bytes_per_result = 8;
-/// Rules of thumb pass over a smaller tile that would be faster, but not over one that is so much faster.
+/// Factor by which a smaller tile must be faster before heuristics choose it.
 constexpr double rules_price = 1.5;
 
 /// Smallest whole number that is not below x, for 0 <= x < 2^62; std::ceil is a library call on plain x86-64.
@@ -30,7 +30,7 @@ inline double up(double x) {
 
 constexpr std::size_t most_kernels = 32;
 
-/// Everything about a shape that no candidate changes.
+/// Properties of a shape that do not depend on the candidate.
 struct ProductShape {
   double batch, m, n, k;
   double weights, activations, outputs;             ///< bytes
@@ -45,7 +45,7 @@ struct ProductShape {
   bool fits;                                        ///< operands of one product in the cache
 };
 
-/// Share of bytes that repeated walks over a working set find in so many bytes of cache.
+/// Share of bytes that repeated passes over a working set find in `usable` bytes of cache.
 double found_share(const GemmModel& model, double working_set, double usable) {
   if (!model.scheme.warm || usable <= 0) return 0;
   return 1 / (1 + std::exp(std::min(700.0, (working_set / usable - 1) / model.constants.cache_edge)));
@@ -63,7 +63,7 @@ double weight_sets(const GemmModel& model, double weights) {
   return std::clamp(up(model.hardware.cache_bytes / std::max(1.0, weights)), 1.0, -sets);
 }
 
-/// Seconds per byte of which a share is found in the cache; a cache is never slower than the memory behind it.
+/// Seconds per byte with a share `hits` from the cache; a cache is never slower than the memory behind it.
 double mixed_seconds(const GemmModel& model, double hits, double memory_share) {
   const double far = 1 / (model.hardware.memory_bytes_per_second * memory_share);
   return (1 - hits) * far + hits * std::min(far, 1 / (cache_rate(model) * model.constants.cache_share));
@@ -113,7 +113,7 @@ ProductShape describe(const GemmModel& model, double batch, double m, double n, 
   return shape;
 }
 
-/// log2 of a positive, normal x; error below 1e-9. The library's takes most of a prediction's time.
+/// log2 of a positive, normal x; error below 1e-9. The library function would take most of a prediction's time.
 inline double log2_of(double x) {
   auto bits = std::bit_cast<std::uint64_t>(x);
   // exponent such that the mantissa lies between sqrt(1/2) and sqrt(2)
@@ -146,9 +146,8 @@ void keep(GemmTerms& best, const GemmTerms& terms) {
   if (terms[0] < best[0]) best = terms;
 }
 
-/// A walk along `wide` outputs for `narrow` rows; more rows than the kernel takes are given to it in passes, each of
-/// which reads and widens the wide operand again. Weights that are the narrow operand are widened by
-/// every block.
+/// Matrix-vector kernel along `wide` outputs for `narrow` rows. More rows than the kernel supports take several passes,
+/// each of which reads and widens the wide operand again. Every block widens weights that are the narrow operand.
 void vector_way(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, bool weights_wide,
                 GemmTerms& best) {
   const auto& c = model.constants;
@@ -178,7 +177,7 @@ void vector_candidate(const GemmModel& model, const ProductShape& shape, const G
   vector_way(model, shape, kernel, false, best);
 }
 
-/// One tile shape on one shape of product: what no split changes.
+/// One tile shape on one product: values that do not depend on the split.
 struct Tiling {
   double tiles;          ///< without a split
   double rounds;         ///< likewise
@@ -187,10 +186,10 @@ struct Tiling {
   double widen_per_k;    ///< seconds to widen the weights of one tile
   double memory;         ///< seconds
   double whole_k;        ///< k-steps without a split
-  double price;          ///< factor of the arithmetic of a kernel that rules of thumb pass over
+  double price;          ///< factor on the arithmetic of a kernel that heuristics skip
 };
 
-/// Rounds of tiles over the units, the last one at its share as far as it is smoothed.
+/// Rounds of tiles over the units; the last round counts by its share, as far as it is smoothed.
 double rounds_of(const GemmConstants& c, double waves, double whole) {
   return (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
 }
@@ -209,7 +208,7 @@ Tiling tile_up(const GemmModel& model, const ProductShape& shape, const GemmKern
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   t.price = kernel.tile_m * kernel.tile_n < least_area ? rules_price : 1;
-  // tiles of one wave form a block of the result, or what a scratchpad holds does; operands are read once per block
+  // the tiles of one wave, or of a scratchpad, form a block of the result; operands are read once per block
   if (!shape.fits) {
     const double wave = std::min(t.tiles, hw.units) * kernel.tile_m * kernel.tile_n;
     const double side = std::sqrt(std::max(wave, hw.block_bytes / bytes_per_result));
@@ -226,7 +225,7 @@ bool hopeless(const GemmModel& model, double per_unit, const Tiling& t, const Ge
   return model.constants.launch + std::max(busy, t.memory) >= best;
 }
 
-/// How far the power limit has come into force when kernels of this length follow each other.
+/// Degree, from 0 to 1, to which the power limit acts when kernels of this length run one after the other.
 double limited(double seconds, double calls) {
   const double x = seconds * calls / power_seconds;
   return x * x / (1 + x * x);
@@ -264,7 +263,7 @@ void tile_candidate(const GemmModel& model, const ProductShape& shape, const Gem
   compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
-  if (c.overlap <= 4) {  // norms fall with their exponent: that of four is a bound, and two square roots
+  if (c.overlap <= 4) {  // norms fall with their exponent: the norm of four is a lower bound and takes two square roots
     const double a = compute * compute, b = load * load, d = t.memory * t.memory;
     if (started + reduction + std::sqrt(std::sqrt(a * a + b * b + d * d)) >= best[0]) return;
   }
@@ -274,7 +273,7 @@ void tile_candidate(const GemmModel& model, const ProductShape& shape, const Gem
               latency, waves / whole});
 }
 
-/// The largest tile that has more tiles than there are units: rules of thumb consider none that is smaller.
+/// Area of the largest tile with more tiles than units: heuristics consider no smaller one.
 double filling_area(const GemmModel& model, const ProductShape& shape) {
   double area = 0;
   for (const auto& kernel : model.kernels)
@@ -331,9 +330,9 @@ void GemmModel::check() const {
 
 namespace {
 
-/// Whether a kernel can serve the shape, the shape padded to the least that it is for if need be.
+/// Whether a kernel supports the shape, if need be padded to the kernel's least extents.
 bool serves(const GemmKernel& kernel, double m, double n) {
-  if (kernel.tile_m == 0) return true;  // what it cannot hold goes in passes
+  if (kernel.tile_m == 0) return true;  // larger operands take several passes
   return m <= kernel.most_m && n <= kernel.most_n;
 }
 
@@ -369,7 +368,7 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
                  least_area, first, last, best);
     }
   };
-  pass(false);  // their best prunes most of the splits
+  pass(false);  // their best time prunes most of the splits
   pass(true);
   best[10] = shape.hits;
   best[6] = cast_seconds(*this, shape);

@@ -45,7 +45,7 @@ struct GemmScheme {
   bool warm = true;         ///< false: no operand is in the cache
   double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
   double calls = 1000;      ///< number of consecutive products before the time is taken
-  double host = 0;          ///< s that the host takes per call beside the device, where no graph is replayed
+  double host = 0;          ///< host seconds per call in addition to the device, if no graph is replayed
   bool rules = false;       ///< the library chooses by heuristics instead of timing every kernel (see GemmKernel)
 };
 

@@ -13,7 +13,7 @@ namespace tilesim::analytic {
 
 namespace {
 
-/// Axes of a matrix in which each step needs the one before: one unit works on it, others on further ones of the batch.
+/// Axes of a matrix with sequential steps: one unit works on it, others on further matrices of the batch.
 std::optional<std::size_t> serial_axes(Kind kind) {
   if (kind == Kind::linear_solve) return 2;
   if (kind == Kind::sort || kind == Kind::top_k) return 1;

@@ -20,7 +20,7 @@ LeastProduct product(const GraphFunction& function, const Op& op, const ProductE
   LeastProduct least;
   least.dtype = function.value(op.operands[0]).type.dtype;
   least.batch = e.batch, least.m = e.m, least.n = e.n, least.k = e.k;
-  // Of an operand in the pattern 2:4 only what is kept is multiplied.
+  // Only the kept elements of a 2:4 operand are multiplied.
   if (is_two_of_four(function.value(op.operands[1]).type.dtype)) least.k = std::ceil(least.k / 2);
   return least;
 }
@@ -39,10 +39,10 @@ LeastProduct convolution(const GraphFunction& function, const Op& op) {
   return least;
 }
 
-/// Of what is combined along rows, the cross-lane unit may take every second register.
+/// Share of reductions along rows on the vector unit: the cross-lane unit may take every second register.
 constexpr double combined = 0.5;
 
-/// Online or not: a maximum, a subtraction, an exponential and a sum for every visible score.
+/// Every visible score takes a maximum, a subtraction, an exponential and a sum, also if the softmax is online.
 LeastWork attention(const Graph& graph, const GraphFunction& function, const Op& op) {
   LeastWork work;
   const DType dtype = function.value(op.operands[0]).type.dtype;
@@ -80,10 +80,10 @@ void add_elementwise(const GraphFunction& function, const Op& op, const std::vec
   const FunctionInfo& entry = info(parse_function(op.attributes.text("function")));
   if (entry.flop_class == FlopClass::move) return;
   auto which = static_cast<std::size_t>(entry.flop_class) - 1;
-  // By something known, a division is a product and a power at best a product too.
+  // A division by a constant is a product, and a power with one is at best a product.
   const bool constant = std::ranges::any_of(op.operands, [&](ValueId id) { return id != no_value && known[at(id)]; });
   if (constant && which > multiply) which = multiply;
-  if (entry.arity > 1 && which == divide) which = multiply;  // of rows by one number each: its inverse is made once
+  if (entry.arity > 1 && which == divide) which = multiply;  // rows divided by one number: its inverse is computed once
   work.functions[which] += count(function, op.results[0]);
 }
 

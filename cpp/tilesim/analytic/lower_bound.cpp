@@ -26,20 +26,20 @@ double bytes_of(DType dtype) { return static_cast<double>(bits(dtype)) / 8; }
 
 double size(const TensorType& type) { return static_cast<double>(packed_bytes(type.dtype, element_count(type.shape))); }
 
-/// Seconds of one operation on the parts of a chip, all of each part working on it alone.
+/// Seconds of one operation on each part of a chip, if the full part works on it.
 class ChipLimits {
  public:
   virtual ~ChipLimits() = default;
   virtual double array(const LeastProduct& product) const = 0;  ///< infinite: no array multiplies this type
   virtual double vector(const LeastFunctions& functions, DType dtype) const = 0;
   virtual double chip_bytes() const = 0;   ///< all memory on the chip; 0: not known
-  virtual double cache_bytes() const = 0;  ///< of it, what may keep results behind the end
+  virtual double cache_bytes() const = 0;  ///< part of it that may keep results beyond the end
   virtual double bytes_per_second() const = 0;
-  virtual bool skips_zeros() const { return false; }         ///< whether any multiplier does
-  virtual bool takes_pattern(DType) const { return false; }  ///< weights of two of four values as such
+  virtual bool skips_zeros() const { return false; }         ///< whether some multiplier skips zeros
+  virtual bool takes_pattern(DType) const { return false; }  ///< whether arrays multiply 2:4 weights directly
 };
 
-/// Passes of whole tiles of [rows, columns], one side stationary, the other streaming by.
+/// Passes of full tiles of [rows, columns], with one side stationary and the other streaming.
 double array_passes(const LeastProduct& p, double across, const ArraySpec& array) {
   const auto rows = static_cast<double>(array.rows), columns = static_cast<double>(array.columns);
   if (p.packs && p.batch > 1)  // groups share a tile as far as inputs, outputs and cells go
@@ -47,7 +47,7 @@ double array_passes(const LeastProduct& p, double across, const ArraySpec& array
   return p.batch * std::ceil(p.k / rows) * std::ceil(across / columns);
 }
 
-/// Of the dtype itself, or of the fastest that holds every value of a narrow one; 0: none.
+/// Rate of the dtype, or else of the fastest dtype that represents all its values; 0: none.
 double best_rate(const ArraySpec& array, DType dtype) {
   if (const auto own = array.rates.find(dtype); own != array.rates.end() && own->second > 0) return own->second;
   double best = 0;
@@ -80,7 +80,7 @@ double array_cycles(const LeastProduct& p, const ArraySpec& array) {
 }
 
 double vector_cycles(const LeastFunctions& functions, DType dtype, const VectorSpec& vector) {
-  // a + b is a * 1 + b too, and a product counts where a division may be one.
+  // An addition may run as a multiply-add, and a product as a division: the cheaper one counts.
   const double product = std::min(vector.multiply, vector.divide), sum = std::min(vector.simple, vector.multiply);
   const double costs[] = {sum, product, vector.divide, vector.transcendental};
   double cycles = 0;
@@ -89,7 +89,7 @@ double vector_cycles(const LeastFunctions& functions, DType dtype, const VectorS
   return cycles / (static_cast<double>(vector.lanes * vector.sublanes * vector.issue) * packed);
 }
 
-/// Cores of one sort: all work at once. Of several sorts: as if every core were of the best.
+/// All cores work at once; with several core types, as if every core had the best one.
 class MachineLimits final : public ChipLimits {
  public:
   explicit MachineLimits(const Machine& machine) : machine_(machine) {
@@ -117,8 +117,8 @@ class MachineLimits final : public ChipLimits {
   double cache_bytes() const override {
     return static_cast<double>(machine_.memory.cache.bytes()) * static_cast<double>(machine_.memory.channels);
   }
-  /// What the memory reaches: where banks are simulated, rows and refresh say that, and only the peak is certain. A
-  /// channel passes at least a byte a second.
+  /// Achieved bandwidth. With simulated banks it depends on rows and refresh, so that only the peak is certain. A
+  /// channel passes at least a byte per second.
   double bytes_per_second() const override {
     const MemorySpec& memory = machine_.memory;
     const double share = memory.kind == "bank" ? 1 : memory.efficiency;
@@ -165,10 +165,9 @@ class DeviceLimits final : public ChipLimits {
   const Device& device_;
 };
 
-/// Bytes that products cannot avoid when the chip holds `chip` bytes: in a phase of 2 S transfers of words no more than
-/// S^1.5 multiply-adds find all they need (Hong, Kung, "I/O complexity: the red-blue pebble game", 1981). A side that
-/// need not pass through memory is not counted as transferred: then it is (2 S)^2 over the dimension that the two
-/// transferred sides share.
+/// Least traffic of products with `chip` bytes on the chip: in a phase of 2 S word transfers at most S^1.5
+/// multiply-adds have all their operands (Hong, Kung, "I/O complexity: the red-blue pebble game", 1981). If a side need
+/// not pass through memory, the limit is (2 S)^2 over the dimension that the two transferred sides share.
 double traffic(const LeastProduct& p, double chip, bool operands_stored, bool result_stored) {
   const double word = bytes_of(p.dtype), s = chip / word;
   if (!(s > 0)) return 0;
@@ -185,7 +184,7 @@ class GraphBound {
 
   struct Choice { double array, vector; };  ///< seconds of a product that either unit may do
 
-  /// Products go where they end soonest; of those the vector unit does sooner, some to the arrays while that helps.
+  /// Assigns products to the faster unit, then moves some from the vector unit to the arrays while that helps.
   void settle() {
     std::ranges::sort(either_, {}, [](const Choice& c) { return c.array / c.vector; });
     for (const Choice& c : either_) {
@@ -211,7 +210,7 @@ class GraphBound {
           add(graph_.functions[at(callee)], times * static_cast<double>(trips), false);
       } else if (op.kind == Kind::call || op.kind == Kind::fused) {
         for (const std::int32_t callee : op.functions) add(graph_.functions[at(callee)], times, false);
-      } else if (op.kind != Kind::branch) {  // one side may do nothing
+      } else if (op.kind != Kind::branch) {  // one side of a branch may be empty
         work(function, op, known, times, from, to, read[static_cast<std::size_t>(&op - function.ops.data())]);
       }
       if (!op.operands.empty() || op.kind == Kind::constant || op.kind == Kind::iota) follow(op, known);
@@ -242,7 +241,7 @@ class GraphBound {
     return stored;
   }
 
-  /// Values that lie in memory at its end as they are.
+  /// Values that are in memory at the end without a copy.
   static std::vector<bool> leaving_values(const GraphFunction& function, bool entry) {
     std::vector<bool> leaves(function.values.size(), false);
     if (!entry) return leaves;
@@ -259,17 +258,17 @@ class GraphBound {
             const std::vector<bool>& stored, const std::vector<bool>& leaving, double read) {
     if (!(times > 0)) return;
     LeastWork least = least_work(graph_, function, op, known);
-    for (double& count : least.functions) count *= read;  // what nobody reads need not be computed
+    for (double& count : least.functions) count *= read;  // unread elements need not be computed
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
-    // Of zeros that only data tell there may be any number.
+    // Zeros that depend on data may be arbitrarily many.
     if (const auto plan = limits_.skips_zeros() ? sparse_plan_of(graph_, op) : std::nullopt; plan)
       for (LeastProduct& product : least.products)
         product.batch *= std::max(0.0, static_cast<double>(plan->products)) / (product.m * product.n * product.k);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
     const bool from = op.kind != Kind::attention && op.operands.size() > 1 && op.operands[0] != no_value &&
                       op.operands[1] != no_value && stored[at(op.operands[0])] && stored[at(op.operands[1])];
-    // Scores of an attention need not leave the chip: what its products pass through memory is compulsory alone.
+    // Scores of an attention need not leave the chip: its products only move compulsory bytes.
     for (const LeastProduct& product : least.products) {
       if (!(product.multiply_adds() > 0)) continue;
       row.multiply_adds += times * product.multiply_adds();
@@ -295,7 +294,7 @@ class GraphBound {
   double traffic_ = 0;
 };
 
-/// Bytes of rows that indices choose: all may be one, which a cache keeps.
+/// Bytes of rows selected by indices: all indices may be equal, and a cache may keep that row.
 double rows_by_index(const Graph& graph) {
   double bytes = 0;
   for (const GraphFunction& function : graph.functions)

@@ -77,7 +77,7 @@ class Pricer {
     return cost;
   }
 
-  /// Counts of the graph, beside what `begin` knows.
+  /// Cost by the graph's counts, in addition to `begin`.
   Cost counted(const Op& op, std::string scheme) const {
     Cost cost = begin(op);
     cost.bytes = static_cast<double>(compulsory_bytes(graph_, function_, op));
@@ -118,7 +118,7 @@ class Pricer {
       default:
         break;
     }
-    if (!to_.missing.empty()) return begin(op);  // all is priced again
+    if (!to_.missing.empty()) return begin(op);  // all operations are priced again
     const Flops work = flops(graph_, function_, op);
     if (work.matrix > 0) return refuse(op, "no closed form for " + std::string(info(op.kind).name));
     if (fuses(op.kind))
@@ -126,7 +126,7 @@ class Pricer {
     return stream(op, "copy", model_.copy, 0);
   }
 
-  /// A form of the model; null where it is not known yet, or the device lacks it: then `cost` says so.
+  /// A form of the model; null if not loaded yet, or if the device has none (then `cost` states why).
   template <class Model>
   const Model* form(const std::map<FormKey, std::variant<Model, Lacking>>& forms, FormKey key, Cost& cost) {
     const auto found = forms.find(key);
@@ -244,7 +244,7 @@ class Pricer {
     return streamed(op, kind, constants, rows, static_cast<double>(compulsory_bytes(graph_, function_, op)), true);
   }
 
-  /// The operand that a kernel before has made for this operation alone; no_value: none.
+  /// The operand that an earlier kernel computed for this operation only; no_value: none.
   ValueId chained(const Op& op) const {
     if (alone_) return no_value;
     const double result = elements(type(op.results[0]));
@@ -292,7 +292,7 @@ class Pricer {
     return Pricer(model_, graph_, graph_.functions[at(callee)], false, to_).run();
   }
 
-  /// Whether an operation of a counted loop only counts, or hands on what no trip changes.
+  /// Whether an operation of a counted loop only counts trips or passes on an invariant value.
   static bool steers(const GraphFunction& step, const Op& op) {
     const TensorType& type = step.value(op.results.at(0)).type;
     return op.kind == Kind::copy ? std::ranges::count(step.inputs, op.operands[0]) > 0
@@ -303,7 +303,7 @@ class Pricer {
     const Attribute* trips = op.attributes.find("trips");
     if (!trips) return refuse(op, "a loop whose length depends on data has no closed form");
     to_.notes.insert("loops: every trip runs its operations one after the other; the host counts the trips");
-    const std::int32_t callee = op.functions.at(1);  // of known trips: nobody asks the condition
+    const std::int32_t callee = op.functions.at(1);  // the trips are known: no condition is evaluated
     const GraphFunction& step = graph_.functions[at(callee)];
     std::vector<Cost> all = body(callee), parts;
     for (std::size_t i = 0; i < step.ops.size(); ++i)
@@ -328,7 +328,7 @@ class Pricer {
   const GraphFunction& function_;
   bool alone_;
   Costs& to_;
-  std::vector<Kind> makers_;  ///< by value; inputs are as constants
+  std::vector<Kind> makers_;  ///< by value; inputs count as constants
   std::vector<int> uses_;     ///< by value
 };
 

@@ -64,7 +64,7 @@ struct Cost {
 
 struct Costs {
   std::vector<Cost> rows;
-  std::set<std::string> notes;  ///< what was approximated
+  std::set<std::string> notes;  ///< approximations that were made
   std::set<FormKey> missing;    ///< required forms without constants; if any, the rows are invalid
   std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< equal layers reuse them
   const Cost* refused() const;  ///< the first operation that the device cannot run, or null
@@ -82,8 +82,8 @@ struct OperationModel {
 
   /// Cost of the operations of the entry function in sequence, with calls inlined.
   Costs price(const Graph& graph) const;
-  /// Operations of a function, every one a separate kernel, wherever its operands were made. What runs functions
-  /// costs nothing.
+  /// Cost of a function's operations, each as a separate kernel, independent of the producers of its operands.
+  /// Operations that run functions cost nothing.
   Costs price_alone(const Graph& graph, const GraphFunction& function) const;
 };
 

@@ -92,13 +92,13 @@ ProductExtents phased_extents(const GraphFunction& function, const Op& op) {
   for (std::size_t i = 0; i < by.size() && axis < holes.size(); ++i) {
     if (by[i] == 'O' || by[i] == 'I') continue;
     const std::int64_t divisor = holes[axis];
-    // Outputs, and taps, whose places repeat against the holes: one of the taps of each period meets an element.
+    // Positions of outputs and taps repeat relative to the holes: one tap per period reads an element.
     const std::int64_t phases = divisor / std::gcd(divisor, strides[axis]);
     const std::int64_t period = divisor / std::gcd(divisor, dilation[axis]);
     ++axis;
     if (divisor == 1) continue;
     const double taps = number(w[i]), kept = taps / number(period);  // of an output, the mean of all phases
-    const double live = std::min(number(phases), std::max(1.0, kept * number(phases)));  // others give zeros alone
+    const double live = std::min(number(phases), std::max(1.0, kept * number(phases)));  // others give only zeros
     e.batch *= live;
     e.m /= number(phases);
     e.k *= kept * number(phases) / live / taps;

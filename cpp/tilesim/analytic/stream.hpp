@@ -1,4 +1,4 @@
-// Closed-form time of what streams over memory: elementwise operations, softmax and normalization, copies.
+// Closed-form time of operations that stream over memory: elementwise operations, softmax and normalization, copies.
 //
 // Bytes come from the cache as far as the tensors of repeated calls fit into it, the others from memory; arithmetic
 // runs on ordinary lanes. Softmax and normalization work row by row: a block of threads per row costs a fixed time,

@@ -33,7 +33,7 @@ class Array {
   const T* as() const {
     return reinterpret_cast<const T*>(data_);
   }
-  /// Same memory, another shape of equal count.
+  /// The same memory with another shape of equal count.
   Array reshaped(Shape shape) const;
   /// Deep copy.
   Array clone() const;

@@ -33,7 +33,7 @@ float decoded(DType dtype, std::uint32_t code) {
   return format ? decode_float(*format, code & (2 * format->sign - 1)) : decode_e8m0(static_cast<std::uint8_t>(code));
 }
 
-/// Values of the codes of a float of up to a byte.
+/// Values of all codes of a float type of up to a byte.
 const ByteTable& byte_table(DType dtype) {
   static const std::array<ByteTable, dtype_count> tables = [] {
     std::array<ByteTable, dtype_count> all{};
@@ -82,7 +82,7 @@ void cast(const void* from, void* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
 }
 
-/// Of a code in the low bits of its byte.
+/// Sign-extends a code in the low bits of its byte.
 std::int8_t sign_extended(std::uint8_t code, int width) {
   const int sign = 1 << (width - 1);
   return static_cast<std::int8_t>(((code & (2 * sign - 1)) ^ sign) - sign);
@@ -124,8 +124,7 @@ void decode_integers(const void* from, DType dtype, To* to, std::int64_t count) 
 
 bool carried_as_integer(DType dtype) { return is_integer(dtype) || dtype == D::boolean; }
 
-/// A carrier that holds every value of `from`; for float targets a float one where that is possible, since it is
-/// faster.
+/// A carrier that holds every value of `from`; for float targets a float carrier if possible, because that is faster.
 Carrier carrier_of(DType from, DType to) {
   if (from == D::f64 || from == D::c128) return Carrier::f64;
   if (!carried_as_integer(from)) return Carrier::f32;
@@ -237,7 +236,7 @@ void encode_integers(const From* from, To* to, std::int64_t count, DType dtype, 
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(to_integer(from[i], range, mode.overflow) & mask);
 }
 
-/// To f64, f32 and narrower.
+/// Encodes floats as f64, f32 or a narrower type.
 template <class From>
 void encode_floats(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
   switch (dtype) {
@@ -257,7 +256,7 @@ void encode_floats(const From* from, void* to, DType dtype, std::int64_t count, 
   encode_powers(from, bytes, count, mode);
 }
 
-/// Real parts, each before an imaginary zero.
+/// Encodes complex numbers: each real part is followed by an imaginary zero.
 template <class From>
 void encode_complex(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
   alignas(64) std::array<std::byte, chunk * 8> real;
@@ -375,7 +374,7 @@ void round_through(float* values, std::int64_t count, DType through) {
 }
 
 void tf32_round(float* values, std::int64_t count) {
-  // tf32 keeps f32's exponent and 10 of its mantissa bits: 13 go.
+  // tf32 keeps f32's exponent and 10 of its mantissa bits: drops 13.
   for (std::int64_t i = 0; i < count; ++i) {
     const auto raw = std::bit_cast<std::uint32_t>(values[i]);
     const std::uint32_t rounded = (raw + 0xFFF + (raw >> 13 & 1)) & 0xFFFF'E000;

@@ -17,7 +17,7 @@ struct DTypeInfo {
   int bits;
   DTypeClass kind;
   int mantissa;        ///< stored fraction bits of a float
-  int value_bits = 0;  ///< where fewer than are stored
+  int value_bits = 0;  ///< if fewer than the stored ones; else 0
 };
 
 using C = DTypeClass;

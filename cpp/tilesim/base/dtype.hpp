@@ -40,7 +40,7 @@ enum class DType : std::uint8_t {
   f6e3m2fn,
   i2,
   u2,
-  // Of operands that arrays take in the pattern 2:4: see `two_of_four`.
+  // Types of operands in the 2:4 pattern of arrays: see `two_of_four`.
   f32_2of4,
   f16_2of4,
   bf16_2of4,
@@ -59,8 +59,8 @@ int value_bits(DType dtype);
 int host_bytes(DType dtype);
 /// Bytes of `count` densely packed elements in a memory: ceil(count * bits / 8).
 std::int64_t packed_bytes(DType dtype, std::int64_t count);
-/// An element of a 2:4 type stands for eight adjacent ones of the plain type, of which every four have at most two
-/// nonzeros: four values, then a byte with the position of each in its four, two bits each, the first in the low bits.
+/// An element of a 2:4 type represents eight adjacent elements of the plain type, of every four at most two nonzero:
+/// four values, then a byte with each value's position in its group of four, two bits each, the first in the low bits.
 inline constexpr std::int64_t pattern_neighbours = 8, pattern_values = 4;
 bool is_two_of_four(DType dtype);
 /// The 2:4 type of a plain type, or the type itself if it has none; and the inverse.

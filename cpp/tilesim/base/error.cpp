@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// Of a file: on one line, and not too long; never cut within a character.
+/// Text of a file for a message: on one line, about `most` bytes long, never cut within a character.
 std::string shortened(const std::string& text, std::size_t most) {
   std::string result;
   for (const char c : text) {
@@ -24,7 +24,7 @@ std::string shortened(const std::string& text, std::size_t most) {
   return result;
 }
 
-/// Of many allowed names the first, and the number of others.
+/// The first of many allowed names, and the number of the others.
 std::string few(const std::string& allowed) {
   constexpr std::size_t most = 12;
   std::size_t count = 1, end = 0;
@@ -72,7 +72,7 @@ UserError::UserError(Parts parts) : Error(compose(parts)), parts_(std::move(part
 
 namespace {
 
-/// As names are compared: small letters, "_" for "-".
+/// The form in which names are compared: lower case, "_" for "-".
 std::string plain(std::string_view name) {
   std::string text(name);
   for (char& letter : text)
@@ -88,7 +88,7 @@ std::string initials(std::string_view name) {
   return text;
 }
 
-/// The shortest of the names that begin with `word`, or null. A single letter begins too many.
+/// The shortest of the names that begin with `word`, or null. A single letter matches too many.
 const std::string* begun(std::string_view word, std::span<const std::string> candidates) {
   if (word.size() < 2) return nullptr;
   const std::string start = plain(word);

@@ -14,7 +14,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The user's mistake: where it is, the offending value, what is allowed, the nearest spelling.
+/// A mistake of the user: the place, the offending value, the allowed values, the nearest spelling.
 class UserError : public Error {
  public:
   struct Parts {

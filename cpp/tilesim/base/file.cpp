@@ -27,14 +27,14 @@ std::string reason(int error) { return std::generic_category().message(error); }
   throw UserError({"the file cannot be read", path, why, "a regular file", {}});
 }
 
-/// A C path ends at a zero byte: the rest would be dropped.
+/// Rejects a zero byte, at which a C path would end.
 void check_path(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     throw UserError({"a path holds a zero byte", path.substr(0, path.find('\0')), {}, "a path without", {}});
 }
 
 constexpr std::string_view hexadecimal = "0123456789abcdef";
-constexpr std::string_view mark = ".tilesim-";  ///< of temporaries: nobody else's files have it and 16 digits behind it
+constexpr std::string_view mark = ".tilesim-";  ///< in names of temporaries, before 16 digits; other files lack it
 constexpr std::size_t digits = 16;
 
 std::string random_name() {
@@ -51,14 +51,14 @@ bool is_temporary(const std::string& name) {
   return random && (name.size() == end || name[end] == '.');
 }
 
-/// Removes what killed writers left in a directory: a living one holds a lock on its own. Once per process: the
-/// directory may be large.
+/// Removes files of killed writers from a directory; a running writer holds a lock on its file. Once per process,
+/// because the directory may be large.
 void remove_abandoned(const std::filesystem::path& directory) {
   static std::mutex mutex;
   static std::set<std::filesystem::path> done;
   static pid_t process = 0;
   const std::lock_guard guard(mutex);
-  if (std::exchange(process, ::getpid()) != process) done.clear();  // a fork has its own killed siblings
+  if (std::exchange(process, ::getpid()) != process) done.clear();  // a forked process searches again
   if (!done.insert(directory).second) return;
   std::error_code none;
   for (std::filesystem::directory_iterator entry(directory.empty() ? "." : directory, none), end; !none && entry != end;
@@ -72,7 +72,8 @@ void remove_abandoned(const std::filesystem::path& directory) {
 }
 
 constexpr std::int64_t at_once = std::int64_t{4} << 20;
-constexpr std::int64_t synced_at_once = std::int64_t{32} << 20;  // what the last fsync, which nothing ends, waits for
+constexpr std::int64_t synced_at_once = std::int64_t{32}
+                                        << 20;  // for which the last fsync, which cannot be cancelled, waits
 
 }  // namespace
 
@@ -125,7 +126,7 @@ ReplacedFile::ReplacedFile(std::string path) : path_(std::move(path)) {
   const bool exists = ::stat(target_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
   direct_ = exists && !S_ISREG(status.st_mode);
-  if (exists && !direct_ && ::access(target_.c_str(), W_OK) != 0) fail(errno);  // its owner wants it kept
+  if (exists && !direct_ && ::access(target_.c_str(), W_OK) != 0) fail(errno);  // a write-protected file is kept
   open();
   if (exists && !direct_ && ::fchmod(descriptor_, status.st_mode & 07777) != 0) errno = 0;
 }
@@ -134,7 +135,7 @@ void ReplacedFile::open() {
   const std::filesystem::path whole = target_;
   if (!direct_) remove_abandoned(whole.parent_path());
   for (struct stat status{};;) {
-    // the ending stays last: some writers ask it
+    // keeps the extension, which some writers check
     const std::string name = "." + whole.stem().string().substr(0, 100) + random_name() + whole.extension().string();
     temporary_ = direct_ ? target_ : (whole.parent_path() / name).string();
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (direct_ ? 0 : O_CREAT | O_EXCL), 0666);
@@ -143,7 +144,7 @@ void ReplacedFile::open() {
       temporary_.clear();
       fail(error);
     }
-    // before the lock another process may have taken it for abandoned
+    // before the lock, another process may have removed it as abandoned
     if (direct_ || ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) return;
     if (::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
     ::close(descriptor_);
@@ -179,7 +180,7 @@ void ReplacedFile::write(const void* data, std::int64_t bytes) {
     if (direct_ || unsynced_ < synced_at_once) continue;
     if (::fdatasync(descriptor_) != 0) fail(errno);
     unsynced_ = 0;
-    worked(synced_at_once);  // the disk was slower than the count
+    worked(synced_at_once);  // counts the time of a slow disk as work
   }
 }
 
@@ -192,7 +193,7 @@ void ReplacedFile::commit() {
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) fail(errno);
   if (direct_) return;
-  // the directory's entry, too, should survive a loss of power; some file systems reject, which changes nothing
+  // flushes the directory's entry against a loss of power; ignores errors, since some file systems do not support it
   const std::string directory = std::filesystem::path(target_).parent_path().string();
   const int entry = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
   if (entry >= 0) {

@@ -7,8 +7,8 @@
 
 namespace tilesim {
 
-/// A regular file open for reading. Pipes and devices, which would block or never end, are rejected, as is what cannot
-/// be opened: UserError with the system's reason.
+/// A regular file open for reading. Throws UserError for pipes and devices, which would block or never end, and with
+/// the system's reason if a file cannot be opened.
 class InputFile {
  public:
   /// `owner`: the object that the file belongs to, for messages.

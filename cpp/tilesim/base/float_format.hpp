@@ -43,7 +43,7 @@ inline constexpr std::array<NarrowFormat, 10> narrow_formats{{
     {DType::f8e5m2fnuz, {2, -15, 0x7F, 0, 0x80, 0x80, false}},
     // Sun et al., "Hybrid 8-bit floating point training and inference for deep neural networks", NeurIPS 2019: bias 11.
     {DType::f8e4m3b11fnuz, {3, -10, 0x7F, 0, 0x80, 0x80, false}},
-    // As IEEE 754 would have them (StableHLO specification, Types).
+    // As IEEE 754 would define them (StableHLO specification, Types).
     {DType::f8e4m3ieee, {3, -6, 0x77, 0x78, 0x7C, 0x80, true}},
     {DType::f8e3m4, {4, -2, 0x6F, 0x70, 0x78, 0x80, true}},
     // OCP Microscaling formats (MX), version 1.0, sections 5.3.2 and 5.3.3: neither infinity nor NaN.

@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// The bytes of a tensor, and its bits, are then below 2^63 whatever its dtype, and need no further check.
+/// With this limit, bytes and bits of a tensor are below 2^63 for any dtype.
 constexpr std::int64_t largest_count = std::int64_t{1} << 56;
 
 }  // namespace
@@ -19,7 +19,7 @@ std::int64_t element_count(const Shape& shape) {
   for (std::int64_t extent : shape) {
     if (extent < 0) throw UserError({"a shape has a negative extent", {}, to_string(shape), "extents >= 0", {}});
     zero |= extent == 0;
-    // extents beside a zero count too: strides are products of them
+    // counts extents next to a zero too, because strides are products of them
     if (extent > 0 && (__builtin_mul_overflow(count, extent, &count) || count > largest_count))
       throw UserError({"a tensor has too many elements", {}, to_string(shape), "at most 2^56", {}});
   }

@@ -8,7 +8,7 @@ bool holds_narrow(DType wide, DType narrow) {
   if (wide == narrow) return true;
   if (is_float(narrow)) {
     if (wide == DType::bf16 || wide == DType::f32 || wide == DType::f64) return true;
-    return wide == DType::f16 && narrow != DType::f8e8m0fnu;  // whose exponents are those of f32
+    return wide == DType::f16 && narrow != DType::f8e8m0fnu;  // f8e8m0fnu has the exponents of f32
   }
   const bool is_signed = dtype_class(narrow) == DTypeClass::signed_integer;
   switch (wide) {

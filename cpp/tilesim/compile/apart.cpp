@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// A graph of the operation alone, with its operands as inputs, expanded into primitives.
+/// A graph of this one operation, expanded into primitives. Its operands become inputs.
 Graph expanded_alone(const GraphFunction& function, const Op& op) {
   Graph graph;
   Builder builder(graph, "apart");

@@ -7,12 +7,12 @@
 
 namespace tilesim {
 
-/// `lowered` for a context's share of the machine; `whole`: the machine as in the program.
+/// The program before passes (see `lowered`), for `machine`, the share that each of `contexts` contexts has of `whole`.
 lower::Lowering lowered_on(const Graph& graph, const Share& machine, const CompileOptions& options,
                            std::int64_t contexts, const Share& whole);
 
-/// Lowers an attention alone, expanded into primitives, and sums the mapping's estimates of its kernels. Keeps
-/// references to its arguments.
+/// Returns a function that lowers one attention, expanded into primitives, and sums the mapping's estimates of its
+/// kernels. The function keeps references to the arguments.
 lower::ApartCycles apart_prices(const Share& machine, const CompileOptions& options, std::int64_t contexts);
 
 }  // namespace tilesim

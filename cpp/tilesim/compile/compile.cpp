@@ -34,8 +34,8 @@ namespace {
 using lower::Context;
 using lower::Kernel;
 
-/// The machine for which kernels are lowered. The graph is prepared for the machine itself: a program's weights are
-/// those of `prepared_graph`.
+/// The machine for which kernels are lowered. The graph is prepared for the unchanged machine, so that a program has
+/// the weights of `prepared_graph`.
 Share with_slower_memory(Share machine, std::int64_t times) {
   machine.memory.bytes_per_second = std::max<std::int64_t>(1, machine.memory.bytes_per_second / times);
   return machine;
@@ -238,7 +238,7 @@ class Compiler {
     bool whole = true;  ///< no kernel is rejected so far
   };
 
-  /// Scalars known at compile time, without operands of loops other than counters: these operands need tensors.
+  /// Scalars known at compile time, except operands of loops: these need tensors unless they are counters.
   std::map<ValueId, double> scalars_of(const GraphFunction& function) const {
     std::map<ValueId, double> scalars = lower::known_scalars(prepared_.graph, function);
     for (const Op& op : function.ops)
@@ -258,7 +258,7 @@ class Compiler {
                          lower::take_apart(function, kernel, *refused, round.kept_apart);
       if (round.whole && !apart) throw UserError(refused->why);
       round.whole = false;
-      if (!apart) return;  // splitting another kernel may suffice: the next round shows
+      if (!apart) return;  // the next round may succeed with another kernel split
       if (!refused->siblings || !refused->by_price)
         round.notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
       return;

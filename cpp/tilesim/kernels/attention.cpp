@@ -17,12 +17,12 @@ struct Settings {
   std::int64_t window = 0;
 };
 
-/// Of one row of the batch: `keys` are its own, `columns` those of a row of the mask.
+/// Extents for one row of the batch: `keys` of this row, `columns` of a row of the mask.
 struct HeadExtents {
   std::int64_t heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0, columns = 0, offset = 0;
 };
 
-/// Keys [begin, end) visible to query `s`, apart from the mask operand.
+/// Keys [begin, end) visible to query `s`, without regard to the mask operand.
 std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const HeadExtents& e, std::int64_t s) {
   std::int64_t begin = 0, end = e.keys;
   if (settings.causal) end = std::clamp<std::int64_t>(s + e.offset + 1, 0, e.keys);
@@ -30,8 +30,8 @@ std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const He
   return {std::min(begin, end), end};
 }
 
-/// Scores to probabilities, in place; the logarithm of the sum of their exponentials. `mask` (added; -inf hides) may be
-/// null.
+/// Turns scores into probabilities in place; returns the logarithm of the sum of their exponentials. `mask` (added;
+/// -inf hides) may be null.
 template <class T>
 double probabilities(const Settings& settings, T* scores, const T* mask, std::int64_t keys, std::int64_t begin,
                      std::int64_t end) {

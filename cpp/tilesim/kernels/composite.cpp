@@ -50,7 +50,7 @@ Moments moments(const T* x, std::int64_t count, double epsilon, bool rms) {
   return result;
 }
 
-/// How normalize sees its operand: `order` brings the normalized axes last; rows of `row` elements share their moments.
+/// View of normalize's operand: `order` moves the normalized axes last; rows of `row` elements share their moments.
 struct Layout {
   Axes order;
   std::int64_t rows = 1, row = 1;

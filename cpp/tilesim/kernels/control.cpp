@@ -28,7 +28,7 @@ Results branch(const Call& call) {
   return run_callee(call, static_cast<std::size_t>(chosen), inputs);
 }
 
-/// A group of one device keeps what it has; the operands of other devices are not here.
+/// A group of one device returns its operand; operands of other devices are not available here.
 Results collective(const Call& call) {
   const bool alone = call.op.kind != Kind::permute_devices && call.op.kind != Kind::device_index &&
                      call.attributes().integer("group_size", 1) == 1;

@@ -25,10 +25,10 @@ struct Problem {
   std::int64_t result_batch = 0;
   std::int64_t depth = 0;  ///< input channels per group
   Shape in, window, out;
-  /// source[axis][tap * out + o]: the input index that tap meets at output o, or -1 (padding, holes of the input
+  /// source[axis][tap * out + o]: the input index that the tap reads at output o, or -1 (padding, holes of the input
   /// dilation)
   std::vector<std::vector<std::int64_t>> source;
-  std::vector<bool> unit_step;  ///< neighbours in the output read neighbours in the input
+  std::vector<bool> unit_step;  ///< adjacent outputs read adjacent inputs
 
   std::int64_t in_size() const { return element_count(in); }
   std::int64_t out_size() const { return element_count(out); }
@@ -57,7 +57,7 @@ void fill_sources(Problem& problem, const Attributes& attributes) {
   }
 }
 
-/// Calls visit(input row, output row) for every pair of innermost rows that `tap` joins; the input row is -1 in
+/// Calls visit(input row, output row) for every pair of innermost rows that `tap` connects; the input row is -1 in
 /// padding.
 template <class Visit>
 void for_rows(const Problem& problem, const Axes& tap, std::int64_t first_row, std::int64_t rows, Visit&& visit) {
@@ -126,7 +126,7 @@ void fill_columns(const Problem& problem, const T* image, std::int64_t first_row
   }
 }
 
-/// Every output reads exactly its own position: the image is its own column matrix.
+/// Whether every output reads exactly its own position: the image is then its own column matrix.
 bool pointwise(const Problem& problem) {
   if (problem.taps() != 1 || problem.in != problem.out) return false;
   for (const auto& table : problem.source) {

@@ -90,7 +90,7 @@ bool compare_loop(Function function, const Chunk<T>& in, std::uint8_t* out) {
   }
 }
 
-/// Integer division with the operands' signs as T has them; -1 is apart because the smallest integer has no opposite.
+/// Integer division in T; the divisor -1 is separate because the smallest integer has no opposite.
 template <class T>
 T quotient(T a, T b) {
   if constexpr (std::is_signed_v<T>) {
@@ -163,7 +163,7 @@ bool divides(Function function) {
   return function == Function::divide || function == Function::remainder || function == Function::floor_divide;
 }
 
-/// Integer chunks: division by zero is the user's mistake.
+/// Integer chunks: division by zero is a UserError.
 template <class Out>
 void integer_chunk(const Call& call, const FunctionInfo& function, DType dtype, const Chunk<std::int64_t>& in,
                    Out* out) {

@@ -88,7 +88,7 @@ Results gather(const Call& call) {
   const std::string text = call.attributes().text("mode", "clip");
   const Mode mode = text == "fill" ? Mode::fill : text == "error" ? Mode::error : Mode::clip;
   const Array indices = call.operand(1).to(DType::i64);
-  Array result(x.dtype(), call.result().shape);  // mode fill: what lies outside reads as zero
+  Array result(x.dtype(), call.result().shape);  // mode fill: positions outside read as zero
   if (result.size() == 0) return {result};
   const int bytes = host_bytes(x.dtype());
   const std::int64_t batches = element_count(plan.batch);

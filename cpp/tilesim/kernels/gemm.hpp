@@ -1,4 +1,4 @@
-// Matrix products and the rules of what they compute in. Internal to this module.
+// Matrix products and the rules for their compute types. Internal to this module.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the kernels share: the call, compute types, strided copies. Internal to this module.
+// Parts that the kernels share: the call, compute types, strided copies. Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tilesim::kernels {
 
-/// One operation to evaluate. Absent optional operands are empty arrays; `has` tells (an array of no elements is
-/// present).
+/// One operation to evaluate. Absent optional operands are empty arrays; `has` distinguishes them from arrays without
+/// elements.
 struct Call {
   const Graph& graph;
   const GraphFunction& function;

@@ -77,8 +77,8 @@ Array pad_constant(const Array& x, const Array& value, const Integers& low, cons
   return result;
 }
 
-/// Which element of an axis of `extent` stands at `position` (outside: edge repeats, reflect mirrors without the edge,
-/// again and again, as numpy's).
+/// Index of the element at `position` of an axis of `extent`. Outside, edge repeats the last element; reflect mirrors
+/// repeatedly, without the edge, as numpy does.
 std::int64_t mirrored(std::int64_t position, std::int64_t extent, bool reflect) {
   if (!reflect || extent == 1) return std::clamp<std::int64_t>(position, 0, extent - 1);
   const std::int64_t period = 2 * (extent - 1);

@@ -17,8 +17,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Integers in [low, high) are legal for every reader; `usual`: below which they stay where no reader is served by
-/// larger ones.
+/// Integers in [low, high) are legal for every reader; `usual`: limit on values if no reader needs larger ones.
 struct Range {
   std::int64_t low = 0, high = std::numeric_limits<std::int64_t>::max() / 4, usual = 8;
   void limit(const Range& other) {
@@ -54,7 +53,7 @@ std::int64_t scatter_limit(const Op& op, const Shape& shape, const Shape& update
   return limit;
 }
 
-/// What operand `index` of `op` may hold, given what its results may hold.
+/// Legal range of operand `index` of `op`, given the ranges of its results.
 Range operand_range(const GraphFunction& function, const Op& op, std::size_t index, const std::vector<Range>& ranges) {
   const auto shape = [&](std::size_t operand) -> const Shape& {
     return function.value(op.operands[operand]).type.shape;

@@ -147,7 +147,7 @@ Results scatter(const Call& call) {
 namespace {
 
 /// Offset in x of the first extreme element of the window that starts at `start` (may begin before x); -1: the window
-/// holds padding alone.
+/// has only padding.
 template <class T>
 std::int64_t extreme(const T* x, const Shape& shape, const Shape& strides, const Integers& window,
                      const Integers& start, bool largest) {

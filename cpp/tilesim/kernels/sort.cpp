@@ -16,7 +16,7 @@ int order(T a, T b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/// One key operand in the type that it is compared in.
+/// A key operand in the type in which keys are compared.
 struct Key {
   Array values;
   Compute compute;
@@ -55,7 +55,7 @@ Array element(const Array& x, std::int64_t position) {
   return scalar;
 }
 
-/// Merge sort: a comparator that is not a strict weak order can do no harm beyond a strange order.
+/// Merge sort; a comparator that is not a strict weak order only makes the resulting order arbitrary.
 void merge_sort(std::vector<std::int64_t>& items, const std::function<bool(std::int64_t, std::int64_t)>& before) {
   std::vector<std::int64_t> other(items.size());
   for (std::size_t width = 1; width < items.size(); width *= 2) {

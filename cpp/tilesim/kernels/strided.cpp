@@ -37,7 +37,7 @@ void copy_row(const Loop& loop, const T* from, T* to) {
   }
 }
 
-/// Two innermost loops in squares, so that both sides stay in the cache when one of them runs across its rows.
+/// Runs the two innermost loops in square blocks, so that a side that is accessed across rows stays in the cache.
 template <class T>
 void copy_square(const Loop& outer, const Loop& inner, const T* from, T* to) {
   constexpr std::int64_t side = 32;
@@ -69,7 +69,7 @@ void copy_loops(const std::vector<Loop>& loops, std::size_t depth, const T* from
 
 template <class T>
 void typed_copy(std::vector<Loop> loops, const std::byte* from, std::byte* to) {
-  // The loop along which reading is contiguous goes next to the last one.
+  // The loop with contiguous reads becomes the last but one.
   const auto reading = std::ranges::find_if(loops, [](const Loop& loop) { return loop.from == 1; });
   if (reading != loops.end() && loops.end() - reading > 2) std::rotate(reading, reading + 1, loops.end() - 1);
   copy_loops(loops, 0, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to));

@@ -14,7 +14,7 @@ struct Registry {
   std::map<std::string, std::shared_ptr<const CustomOperation>> operations;
 };
 
-/// Never destroyed: what an operation holds may need an interpreter that has ended by then.
+/// Never destroyed: an operation may hold objects of an interpreter that has ended by then.
 Registry& registry() {
   static Registry* const held = new Registry;
   return *held;
@@ -24,7 +24,7 @@ Registry& registry() {
 
 void declare_operation(const std::string& name, std::shared_ptr<const CustomOperation> operation) {
   const std::lock_guard lock(registry().mutex);
-  registry().operations[name].swap(operation);  // the earlier one ends behind the lock
+  registry().operations[name].swap(operation);  // the earlier operation is destroyed after the lock is released
 }
 
 std::shared_ptr<const CustomOperation> find_operation(const std::string& name) {

@@ -28,7 +28,7 @@ void read_section(Machine& machine, const Json& json, const std::string& prefix)
       section |= setting.path.compare(0, path.size() + 1, path + ".") == 0;
     }
     if (found) {
-      // {"value": ..., "source": "..."} says where the number comes from.
+      // {"value": ..., "source": "..."} states the source of the number.
       const bool sourced = value.is_object() && value.find("value");
       if (sourced) {
         ObjectReader reader(value);
@@ -46,7 +46,7 @@ void read_section(Machine& machine, const Json& json, const std::string& prefix)
   }
 }
 
-/// In a pattern the cells hold the weights: they choose among the elements that pass.
+/// Rejects 2:4 weights on input-stationary arrays: cells hold the weights and select among the streamed elements.
 void check_pattern(const Machine& machine) {
   const auto check = [](const CoreSpec& core) {
     if (core.array.two_of_four && core.array.dataflow == Dataflow::input_stationary)
@@ -117,7 +117,7 @@ Machine Machine::read_file(const std::string& path) { return from_json(Json::rea
 
 namespace {
 
-/// The settings that `wanted` takes, the sorts of cores, and the sections of the profile that there are.
+/// Writes the settings that `wanted` accepts, the core types, and the existing sections of the profile.
 template <class Wanted>
 void put_settings(Json& json, const Machine& machine, const Wanted& wanted) {
   bool sorts = machine.sorts.empty();
@@ -148,7 +148,7 @@ Json Machine::to_json() const {
 
 namespace {
 
-/// The settings of the section that a path names as far as it exists; of an unknown section, the sections.
+/// Settings of the section that a path names; the names of all sections if it is unknown.
 std::vector<std::string> settings_near(const std::string& path) {
   const std::string section = path.substr(0, path.rfind('.') + 1);
   std::vector<std::string> near, sections;

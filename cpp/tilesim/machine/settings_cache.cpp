@@ -24,7 +24,7 @@ Setting number(const char* key, U unit, std::int64_t low, std::int64_t high, std
             return unit == U::count ? Json(value) : Json(format_with(value, unit));
           },
           [member, unit, low, high](Machine& m, const Json& json) {
-            // Sizes as numbers of bytes too, as in the cache of a trace.
+            // Sizes may also be numbers of bytes, as in the cache of a trace.
             const std::int64_t value = json.is_string() ? parse_with(json, unit) : json.as_int();
             check_range(json, static_cast<double>(value), static_cast<double>(low), static_cast<double>(high), unit);
             m.memory.cache.*member = value;
@@ -110,7 +110,7 @@ void check_cache(const Machine& machine, const std::string& place) {
   if (machine.memory.channels > 1 && machine.memory.interleave_bytes % cache.sector_bytes != 0)
     fail("sectors lie on several channels", sector,
          "a divisor of memory.interleave_bytes, " + std::to_string(machine.memory.interleave_bytes) + " B");
-  constexpr std::int64_t most = 1 << 25;  // of all slices: the simulation keeps every line
+  constexpr std::int64_t most = 1 << 25;  // limit over all slices: the simulation keeps every line
   if (cache.sets > most || cache.ways > most || cache.sets * cache.ways > most / machine.memory.channels)
     fail("too many lines in the cache",
          std::to_string(cache.sets) + " sets of " + std::to_string(cache.ways) + " lines before each of " +

@@ -29,7 +29,7 @@ namespace {
 
 Json default_of(const Setting& setting, const Machine& fresh) {
   Json value = setting.get(fresh);
-  return value.is_null() ? Json("") : value;  // a text that files have only where it says something
+  return value.is_null() ? Json("") : value;  // a text that files have only if it is set
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Setting number(std::string path, std::int64_t low, std::string description, std:
                     });
 }
 
-/// Written only where there is one.
+/// Written only if it is set.
 template <class Section>
 Setting reason(const std::string& name, std::optional<Section> Profile::* section) {
   Setting setting = of_section(name + ".reason", U::text, 0, 0, "source of the section's values", section,

@@ -39,7 +39,7 @@ std::string format_with(std::int64_t value, SettingUnit unit) {
 }
 
 std::int64_t parse_with(const Json& json, SettingUnit unit) {
-  // A bare number goes to the parser too, which says that it needs a unit, and which there are.
+  // A bare number also goes to the parser, whose error lists the units.
   const auto text = [&json] { return json.is_number() ? plain(json.as_double()) : json.as_string(); };
   try {
     switch (unit) {

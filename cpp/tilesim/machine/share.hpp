@@ -51,7 +51,7 @@ struct Share {
 
   /// The whole machine, without sharing.
   Share(const Machine& machine);  // NOLINT(google-explicit-constructor): a machine is a share of itself
-  Share(Machine&&) = delete;      // which would be gone
+  Share(Machine&&) = delete;      // the machine must outlive its share
   /// The same share for other cores.
   Share(const Share& share, std::shared_ptr<const Cores> cores);
 

@@ -41,7 +41,7 @@ void read_changes(Machine& machine, CoreSort& sort, const Json& json, const std:
     const std::string path = prefix + key;
     if (!find_setting(path) && value.is_object() && !value.find("value")) {
       read_changes(machine, sort, value, path + ".");
-    } else if (value.is_object() && value.find("value")) {  // with where the number comes from
+    } else if (value.is_object() && value.find("value")) {  // value with its source
       ObjectReader reader(value);
       change(sort, path, reader.required("value"));
       machine.sources["cores." + sort.name + "." + path] = reader.string("source");

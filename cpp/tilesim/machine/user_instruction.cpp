@@ -11,7 +11,7 @@ namespace {
 
 constexpr double most_cycles = 1e6;
 constexpr std::array<const char*, 6> units{"arithmetic", "special", "cross-lane", "matrix", "load", "store"};
-/// What registers hold while a kernel computes, or what it converts to and back.
+/// Types of the elements in registers while a kernel computes, possibly after a conversion.
 constexpr std::array<const char*, 4> elements{"f32", "f16", "bf16", "i32"};
 
 template <std::size_t n>
@@ -19,7 +19,7 @@ std::vector<std::string> all(const std::array<const char*, n>& names) {
   return {names.begin(), names.end()};
 }
 
-/// Words of the operands as they stand in the text.
+/// Words of the operands in their order in the text.
 std::vector<std::string> words(const std::string& text) {
   std::vector<std::string> found;
   std::string word;
@@ -161,7 +161,7 @@ Json to_json(const UserInstructions& instructions) {
 
 UserInstructions user_instructions(const Json& json, const UserInstructions& known) {
   UserInstructions read;
-  if (json.is_string() && json.as_string().empty()) return read;  // how the table of settings writes none
+  if (json.is_string() && json.as_string().empty()) return read;  // no instructions, in the table of settings
   for (const auto& [key, value] : json.members()) {
     try {
       const Function function = parse_function(key);

@@ -170,9 +170,8 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& 
   return best;
 }
 
-/// Whether the rows may lie still while the columns stream, which ends with rows over the lanes: where memory is tiled
-/// for the lanes the result would have to change them. What is in the pattern 2:4 always lies still: its cells choose
-/// among the elements that pass.
+/// Whether rows may be stationary while columns stream. The result then has rows along the lanes, which a layout tiled
+/// for lanes does not allow. A 2:4 sparse operand is always stationary: its cells select among the streamed elements.
 bool either_may_stay(const Problem& problem, const Share& machine) {
   return machine.core.array.dataflow == Dataflow::weight_stationary && machine.layout.tile.empty() &&
          problem.counted_by_data < 0 && !is_two_of_four(problem.dtypes[1]) && !problem.m_dims.empty() &&

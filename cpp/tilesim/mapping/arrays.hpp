@@ -35,7 +35,7 @@ struct ArrayGrid {
 struct TileWork {
   ArrayDims dims;           ///< for computes on arrays
   ArrayGrid grid;           ///< without cuts on the vector unit
-  VectorTaps taps;          ///< on the vector unit
+  VectorTaps taps;          ///< contracted dims on the vector unit
   int lane = -1;            ///< vector unit: lane dim
   VectorWork multiplied;    ///< vector unit: work per tap
   std::int64_t unfold = 0;  ///< contracted dims that the cross-lane unit unfolds
@@ -53,9 +53,9 @@ int lane_axis(const Problem& problem, const TileWork& work);
 struct TileCycles {
   std::int64_t busy = 0;
   std::int64_t first = 0;      ///< added if loading the stationary operand stops streaming
-  std::int64_t drain = 0;      ///< then cycles until the last result
+  std::int64_t drain = 0;      ///< cycles from then until the last result
   int kept = -1;               ///< operand that is stationary and fills the array once
-  std::int64_t unfolding = 0;  ///< cycles of the cross-lane unit before it
+  std::int64_t unfolding = 0;  ///< cycles of the cross-lane unit before the tile
 };
 /// `busy` of `tile_cycles`, at less expense.
 std::int64_t tile_busy(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,

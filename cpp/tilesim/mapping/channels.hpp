@@ -39,11 +39,11 @@ class Channels {
     link_ = (walked > 1 ? 1.0 : std::max(1.0, workers / regions)) /
             std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
     link_room_ = static_cast<double>(machine.network.buffer_bytes) * link_;
-    // What one core stores elsewhere shares the links' directions with what cores there load.
+    // One core's stores to other regions use the same link directions as loads of the cores there.
     both_ways_ = walked == 1 && workers >= regions;
     links_.assign(static_cast<std::size_t>(regions_ * regions_), 0);
     in_region_.assign(static_cast<std::size_t>(regions_), 0);
-    const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // fewer cores than there are
+    const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // some cores are idle: assigns in turn
     for (std::int64_t core = 0; core < static_cast<std::int64_t>(walked); ++core)
       homes_.push_back(in_turn ? core % regions_ : core * regions_ / machine.core.count);
   }
@@ -170,7 +170,7 @@ class Queue {
       finish_ = std::max(finish_, slot);
     }
     free_ = now + static_cast<double>(ceil_div(size, dma_.bytes_per_cycle));
-    finish_ = std::max(finish_, free_);  // the last byte, too, passes the DMA engine
+    finish_ = std::max(finish_, free_);  // the last byte also passes the DMA engine
     left_ -= size;
     address_ += size;
     if (left_ > 0) return false;

@@ -116,7 +116,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
       const Span& span = region[static_cast<std::size_t>(order[i])];
       if (i == 0)  // whole rows of lanes
         elements *= ((span.start + span.length - 1) / tile[1] - span.start / tile[1] + 1) * tile[1];
-      else if (i == 1 && span.to_end && span.start % tile[0] == 0)  // the padding comes along
+      else if (i == 1 && span.to_end && span.start % tile[0] == 0)  // includes the padding
         elements *= round_up(span.length, tile[0]);
       else
         elements *= span.length;
@@ -343,7 +343,7 @@ Cost CostModel::price(const Nest& nest) {
       {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2] + leaf_bytes) / memory_rate_,
        static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(weighed.fetched_for, 0, 0, moved[2])});
   for (std::size_t i = 0; i < 2; ++i)                          // a tile that arrives in pieces is used meanwhile
-    cost.ring[i] = computed(i)                 ? cost.compute  // what it is computed from has separate buffers
+    cost.ring[i] = computed(i)                 ? cost.compute  // the sources of a computed tile have separate buffers
                    : i == 0 && nest.unfold > 0 ? cost.ring[i] + unfolding
                    : cost.pieces[i] == 1       ? cost.ring[i] + cost.compute
                                                : std::max(cost.ring[i], cost.compute);

@@ -24,11 +24,11 @@ struct Cost {
   double compute = 0;                           ///< cycles that the array (or vector unit) is busy
   double epilogue = 0;                          ///< cycles of the vector unit on finished tiles
   double memory = 0;                            ///< cycles that memory needs for the bytes at its achieved bandwidth
-  double bound = 0;                             ///< cycles; `steps` of the same nest is never less
+  double bound = 0;                             ///< lower bound of `steps` for the same nest, in cycles
   double flat = 0;  ///< the part of `bound` that does not depend on the number of buffers, and its name
   const char* flat_limit = "";
-  double flat_power = 0;  ///< sum of the eighth powers of the flat parts
-  double soft = 0;  ///< eighth norm of all parts: used for ranking, because parts close to the bound cost time, too
+  double flat_power = 0;         ///< sum of the eighth powers of the flat parts
+  double soft = 0;               ///< eighth norm of all parts, for ranking: parts close to the bound also cost time
   std::array<double, 3> ring{};  ///< cycles of an operand's buffers in sequence
   const char* limit = "";        ///< name of the limit of `bound`: compute, memory, a ring or the latency of loads
   std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2] + leaf_bytes; }
@@ -60,9 +60,9 @@ class CostModel {
   double crowd(const Nest& nest, std::int64_t most_steps = 4000);
   /// `crowd` if that is finite, else `steps`.
   double cycles(const Nest& nest);
-  /// Like `legal`, without the reason; the nest must be well-formed.
   /// A cheap lower bound over all orders and depths of these tiles, or a smaller bound that is above `limit`.
   double least_cycles(const Nest& nest, double limit);
+  /// Like `legal`, without the reason; the nest must be well-formed.
   bool fits(const Nest& nest) const;
   /// Cycles of the vector unit to compute a full tile of an operand.
   std::int64_t preparing(std::size_t operand, const Nest& nest);
@@ -106,7 +106,7 @@ class CostModel {
   bool computed(std::size_t operand) const { return operand < 2 && problem_.computed[operand]; }
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
   std::int64_t pieces(const Nest& nest,
-                      std::size_t dim) const;  ///< of a tile; for a loop's parts: pieces of all tiles
+                      std::size_t dim) const;  ///< number of sub-tiles per tile
   std::int64_t parts(const Nest& nest, std::size_t dim) const { return trips(nest, dim) * pieces(nest, dim); }
   /// The interval of part number `part` along a dim; empty beyond the end of a ragged tile.
   Interval interval(const Nest& nest, std::size_t dim, std::int64_t part) const;
@@ -121,7 +121,7 @@ class CostModel {
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
     return tile_bytes(operand, nest, index, taken_along(problem_, nest, operand));
   }
-  /// Parts [first, end) of a dim, with the others at 0, as representatives of several stretches of equal length.
+  /// Parts [first, end) of a dim, with the others at 0, that represent `times` stretches of equal bytes.
   struct Repeated {
     int dim = -1;
     std::int64_t first = 0, end = 0, times = 1;
@@ -133,8 +133,8 @@ class CostModel {
   Sweep read_with(std::size_t leaf, const Nest& nest, std::uint64_t tiled);
   Sweep epilogue_leaves(const Nest& nest);
   Sweep prologue(std::size_t operand, const Nest& nest);
-  /// Bytes loaded for a tile of an operand: its own, or those that it is computed from. Bytes stored for a tile of the
-  /// result: the sums, or the outputs of the epilogue.
+  /// Bytes loaded for a tile of an operand (of its sources, if it is computed), and stored for a tile of the result (of
+  /// the epilogue's outputs, if any).
   std::int64_t stored_bytes(const Nest& nest, const Extents& index);
   Sweep stored(const Nest& nest);
   bool reduces() const;
@@ -172,7 +172,7 @@ class CostModel {
   Share machine_;
   ClosedForm closed_form_;
   LatencyStore latency_;
-  /// Vector patterns after a tile's sums and before an operand: the number of functions, in sequence.
+  /// Vector patterns of the epilogue and of each operand's prologue: chains of dependent functions.
   VectorPattern epilogue_, prologue_[2];
   OwnDims own_{};
   std::vector<std::uint64_t> own_of_;               ///< dims of all tensors
@@ -183,11 +183,11 @@ class CostModel {
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle of the core's share and port
   double memory_room_ = 0, link_room_ = 0;        ///< cycles that requests may wait before a channel, a link
-  struct Apart { double bytes = 0, parts = 1; };  ///< between adjacent cores' parts; 0: same data
+  struct Apart { double bytes = 0, parts = 1; };  ///< distance of adjacent cores' parts; 0: same data
   std::vector<std::vector<Apart>> apart_;         ///< per cut, of each operand
   bool links_meet_ = false;                       ///< stores to other regions share links with this core's loads
   double one_way_ = 0;                            ///< latency of the network, in core cycles
-  double load_wait_ = 0, store_wait_ = 0;         ///< then memory and (loads) return, in core cycles
+  double load_wait_ = 0, store_wait_ = 0;         ///< then latency of memory and (loads) return, in core cycles
   double further_ = 0;                            ///< extra latency to other regions
   double at_home_ = 0;                            ///< most bytes that can be in the core's region alone
   double link_rate_ = 0;                 ///< bytes per core cycle per direction of links between regions; 0: none

@@ -8,17 +8,17 @@
 
 namespace tilesim::mapping {
 
-/// Where a dim moves along the axis, forward, whole tiles that lie inside of the tensor wherever the other dims are
-/// come back to the same place in a burst or layout tile: one period of them stands for all, however long the axis is.
+/// If a dim moves forward along the axis, full tiles inside the tensor repeat their place in a burst or layout tile
+/// with a period. One period represents all of them, so that long axes take constant time.
 CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size, const Nest& nest,
                                        std::int64_t unit) const {
   Repeated none;
-  const AxisAccess::Term* moving = nullptr;  // the one of most tiles
+  const AxisAccess::Term* moving = nullptr;  // the term with most tiles
   for (const AxisAccess::Term& term : axis.terms) {
     const std::int64_t most = moving ? parts(nest, static_cast<std::size_t>(moving->dim)) : 1;
     if (term.coefficient > 0 && parts(nest, static_cast<std::size_t>(term.dim)) > most) moving = &term;
   }
-  std::int64_t low = axis.constant, high = axis.constant + axis.window - 1;  // of its first tile, not clipped
+  std::int64_t low = axis.constant, high = axis.constant + axis.window - 1;  // range of the first tile, not clipped
   for (const AxisAccess::Term& term : axis.terms) {
     const auto d = static_cast<std::size_t>(term.dim);
     const std::int64_t reach = term.coefficient * ((&term == moving ? nest.tiles[d] : problem_.domain.extents[d]) - 1);

@@ -48,7 +48,7 @@ void CostModel::see_regions() {
                static_cast<double>(network.region_bytes_per_cycle * neighbours) / cycle;
 }
 
-/// The part that is priced lies where its core has it.
+/// Moves all accesses to the priced core's part of the tensors.
 void CostModel::begin_at_part() {
   const std::vector<std::int64_t>& first = problem_.first;
   if (first.empty()) return;

@@ -12,7 +12,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// The least of some times, the first of equal ones: a tree of winners, since one time changes after the other.
+/// Finds the earliest of several times (the first of equal ones), by a tree, since one time changes at a time.
 class Earliest {
  public:
   explicit Earliest(std::size_t count) : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), nodes_(2 * leaves_) {
@@ -43,7 +43,7 @@ class Earliest {
 }  // namespace
 
 double CostModel::crowded(const Walk& listed, bool two) const {
-  Share whole = machine_;  // the one at hand has what each core at work gets
+  Share whole = machine_;  // `machine_` has one busy core's share of the memory
   whole.memory.bytes_per_second = machine_.memory.bytes_per_second * problem_.cores / machine_.core.count;
   whole.network.region_bytes_per_cycle *= cores_of_region(machine_, problem_.cores, problem_.multicast);
   const auto cores = static_cast<std::size_t>(problem_.cores);
@@ -83,7 +83,7 @@ double CostModel::crowded(const Walk& listed, bool two) const {
   return last + static_cast<double>(machine_.core.kernel_launch_cycles);
 }
 
-/// Bytes from the part that is priced to that of a core; its number is a mixed radix of its parts.
+/// Bytes from the priced part to the part of a core. A core's number has one digit per split dim.
 std::int64_t CostModel::part_begin(std::size_t operand, std::int64_t core) const {
   std::int64_t moved = 0;
   if (problem_.parts.empty()) return moved;

@@ -11,8 +11,8 @@
 
 namespace tilesim::mapping {
 
-/// A pattern of `count` dependent functions. `edges`: axes with zero padding, for each of which the position is moved,
-/// clamped and compared, and a value selected.
+/// A pattern of `count` dependent functions. `edges`: axes with zero padding; functions for each of them move, clamp
+/// and compare the position, and select a value.
 inline VectorPattern functions_in_turn(DType from, DType to, std::int64_t count, std::int64_t edges = 0) {
   using Op = VectorNode::Op;
   std::vector<VectorNode> nodes{{.op = Op::input, .dtype = from}};

@@ -54,7 +54,7 @@ struct Problem {
   bool on_vector = false;             ///< multiplied and summed on the vector unit instead of the array
   std::int64_t contexts = 1;          ///< contexts per core: the domain is one context's part
   std::int64_t cores = 1;  ///< busy cores: the domain is one core's part, and the machine has its share of the memory
-  /// busy cores: the domain is one core's part, the machine has its share of the memory
+  /// Number of parts per dim, and first position of the priced part. Empty: no dim is split.
   std::vector<std::int64_t> parts = {}, first = {};
   /// Extent of the smallest of these parts, per dim. Empty: no dim is split.
   std::vector<std::int64_t> least = {};
@@ -99,8 +99,8 @@ struct Legality {
 /// it would also store elements between its results.
 std::optional<std::pair<std::size_t, std::size_t>> stores_between(const Problem& problem, const Nest& nest);
 
-/// Per axis, unused elements at the tensor's end that whole-axis tiles still load: in whole bursts, one long run takes
-/// no more memory traffic than the short runs between them. Empty: none.
+/// Per axis, unused elements at the tensor's end that whole-axis tiles still load: one long run in whole bursts takes
+/// no more traffic than several short runs. Empty: none.
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
 /// Number of cores that need the same part of operand a or b, if one core can multicast it; otherwise 1.
 std::int64_t sharing(const Problem& problem, std::size_t operand);
@@ -173,7 +173,7 @@ int lane_dim(const Problem& problem, const Nest& nest, const Share& machine);
 /// Unsupported with operation and bytes if even unit tiles are illegal.
 Nest heuristic(const Problem& problem, const Share& machine);
 
-/// Given tile sizes, by operation name.
+/// Nests given by the user, by operation name.
 using Table = std::map<std::string, Nest>;
 
 }  // namespace tilesim::mapping

@@ -309,7 +309,7 @@ double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& m
   }
   const OwnDims own = own_dims(problem);
   elements *= static_cast<double>(plan_loops(problem, nest, own).fetches(0, own).repeats);
-  // in proportion to a full tile
+  // The cycles are proportional to the elements of a full tile.
   const Descriptor whole = unfolding(problem, nest);
   return elements * static_cast<double>(ClosedForm(machine).latency(whole, {}, no_source()).busy) /
          static_cast<double>(std::max<std::int64_t>(1, whole.elements));
@@ -317,7 +317,7 @@ double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& m
 
 Nest unfolded(const Problem& problem, Nest nest, const Share& machine) {
   nest.unfold = 0;
-  const LoweringProfile& profile = machine.whole.lowering;  // native lowering: the profile decides
+  const LoweringProfile& profile = machine.whole.lowering;  // with native lowering, the profile decides
   const std::vector<int>& k = problem.k_dims;
   if (k.size() < 2 || !nest.sub.empty() || profile.convolution || profile.product) return nest;
   std::int64_t window = 1;

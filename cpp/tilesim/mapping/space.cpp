@@ -32,8 +32,8 @@ std::vector<std::int64_t> all_sizes(std::int64_t extent) {
   return sizes;
 }
 
-/// Equal pieces rounded up to whole units, and doublings of the unit; halves of an extent of few units, which whole
-/// units would split unevenly; quarters below the unit, for small memories.
+/// Equal pieces rounded up to whole units; doublings of the unit; half of an extent of less than four units; quarters
+/// of the unit, for small memories.
 std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) {
   std::set<std::int64_t> found{extent};
   for (std::int64_t pieces : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64})

@@ -48,7 +48,7 @@ struct Space {
 Space space(const Problem& problem, const Share& machine, Sizes sizes = Sizes::aligned);
 
 struct SearchOptions {
-  std::int64_t most_priced = 60000;  ///< closed forms; larger spaces are searched by descent from several starts
+  std::int64_t most_priced = 60000;  ///< limit on closed forms; larger spaces are searched by descent
   std::int64_t most_walked = 96;     ///< number of nests whose tiles are walked
   std::int64_t most_steps = 16000;   ///< total number of tiles walked
   CancelToken* cancel = nullptr;
@@ -63,7 +63,7 @@ struct Ranked {
 
 struct SearchResult {
   std::vector<Ranked> best;  ///< the fastest first
-  double lower_bound = 0;    ///< no nest in the space is faster, by this model; nests with sub-tiles only count if
+  double lower_bound = 0;    ///< by this model, no nest in the space is faster; excludes nests with sub-tiles
   std::int64_t priced = 0, walked = 0;
   bool complete = false;  ///< every nest of the space was priced or excluded by a bound
   double gap() const { return best.empty() || lower_bound <= 0 ? 0 : best[0].cycles / lower_bound - 1; }

@@ -238,8 +238,8 @@ double CostModel::Walk::unfolded(const Step& step) {
   return rows.ready[version];
 }
 
-/// Time at which the tile that a prologue computes for a step is ready: the vector unit computes it after the epilogues
-/// of all earlier steps, and after these steps if it multiplies too.
+/// Time at which the tile that a prologue computes for a step is ready. The vector unit computes it after the epilogues
+/// of all earlier steps, and after these steps if the vector unit multiplies too.
 double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   const auto version = static_cast<std::size_t>(step.pieces[operand]);
   double& ready = rings[operand].ready[version];

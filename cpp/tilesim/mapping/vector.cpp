@@ -74,7 +74,7 @@ bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, c
   std::size_t minor = 0;
   while (!padded && minor + 1 < operand.axes.size() && operand.extents[minor] <= 1) ++minor;
   const int axis = operand.axes.empty() || operand.extents[minor] <= 1 ? -1 : operand.axes[minor];
-  // Broadcast over the lanes: a load from one lane, or a result of which memory holds one element.
+  // Broadcast over the lanes: a load from one lane, or a result with one element in memory.
   if (operand.step[lane] == 0) return operand.use == VectorOperand::Use::load || axis >= 0;
   if (axis != tiles.lane || operand.minor_step < 0) return true;
   if (operand.row == 1) return false;

@@ -96,10 +96,10 @@ struct VectorProblem {
   std::int64_t bytes_per_point = 0;         ///< bytes on chip besides the operands, per buffer
   std::string whole_tiles;                  ///< the reason why tiles cannot have pieces; empty: they can
   std::int64_t contexts = 1;                ///< contexts per core that share the kernel
-  bool ranks = true;                        ///< tiles are loaded, computed and stored one after the other
-  bool walks = false;                       ///< the same for a kernel that moves data: one load and one store per tile
-  std::vector<VectorStage> stages;          ///< in order; empty: one stage with all loads and stores
-  int scanned = -1;                         ///< axis of a running sum; -1: none
+  bool ranks = true;                        ///< whether the walk supplies the cycles, by which the search ranks tiles
+  bool walks = false;  ///< whether the walk supplies the cycles of a kernel with one load and one store per tile
+  std::vector<VectorStage> stages;  ///< in order; empty: one stage with all loads and stores
+  int scanned = -1;                 ///< axis of a running sum; -1: none
   DType dtype = DType::f32;
 };
 

@@ -388,8 +388,8 @@ struct CostModel::Walk {
   double fetched_for[2] = {1, 1};          ///< cores that share a fetch, per operand
   double preparing[2] = {0, 0};            ///< vector unit cycles per computed tile of an operand
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of buffered data
-  std::vector<double> port_free{0};        ///< of this core, of others that fetch for all, and one more
-  Ring rows{};                             ///< ring of unfolded tiles
+  std::vector<double> port_free{0};  ///< of this core, of others that fetch for all, and of one that does not fetch
+  Ring rows{};                       ///< ring of unfolded tiles
   std::int64_t chunk = model.chunk_, window_each = model.window_;  ///< bytes per request; requests in flight per queue
   double to_compute = 0, to_serve = 0;                             ///< remaining cycles of steps, and of memory
   double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;

@@ -1,4 +1,4 @@
-// Structural check of a program: capacity, rings, a text order across cores.
+// Structural check of a program: capacity, rings, and a legal text order across cores.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -21,10 +21,10 @@ namespace tilesim::program {
 namespace {
 
 constexpr std::int64_t statement_limit = 2'000'000;
-constexpr std::int64_t race_limit = 20'000;  ///< statements: what is known grows with their number
-constexpr double race_places = 16e6;         ///< elements of tensors, buffers: of larger programs only execution tells
+constexpr std::int64_t race_limit = 20'000;  ///< limit on statements: the search's event sets grow with their number
+constexpr double race_places = 16e6;  ///< limit on elements of tensors and buffers; execution checks larger programs
 
-/// Bytes of slots that are alive together, through scopes and calls.
+/// Checks the bytes of slots that are alive together, through scopes and calls.
 class Capacity {
  public:
   Capacity(const Program& program, const ScratchpadSpec* memories) : program_(program), memories_(memories) {
@@ -81,7 +81,7 @@ class Capacity {
     }
   }
 
-  /// A function called again above the same slots is not visited again.
+  /// Visits a called function, unless a call with only the program's slots alive has visited it, or a visit is open.
   void visit_call(const std::string& name) {
     if (!visited_.emplace(name, alive_).second) return;
     if (const auto found = bodies_.find(name); found != bodies_.end()) visit(*found->second);
@@ -92,11 +92,11 @@ class Capacity {
   const ScratchpadSpec* memories_;
   std::unordered_map<std::string, const Block*> bodies_;
   ByteRanges<const Slot*> taken_;
-  std::size_t alive_ = 0;  ///< slots
+  std::size_t alive_ = 0;  ///< number of live slots
   std::set<std::pair<std::string, std::size_t>> visited_;
 };
 
-/// Tensors that stay in scratchpads: inside of them, apart from each other and from the slots of the kernels meanwhile.
+/// Checks that tensors in scratchpads fit and overlap neither each other nor slots of kernels in their lifetime.
 class Staying {
  public:
   Staying(const Program& program, const ScratchpadSpec* memories) : program_(program) {
@@ -190,7 +190,7 @@ class Staying {
   Lifetimes lifetimes_;
 };
 
-/// Walks the text order; `races`: what happens before what is known.
+/// Walks the text order; `races` tracks happens-before.
 void walk(const CompiledProgram& compiled, std::int64_t limit, Races* races) {
   TextOptions options;
   options.must_release = true;
@@ -199,7 +199,7 @@ void walk(const CompiledProgram& compiled, std::int64_t limit, Races* races) {
   try {
     TextRun(compiled, options).run();
   } catch (const NeedsData&) {
-    // Loops or addresses depend on tensors: only execution can tell.
+    // Loops or addresses depend on tensors: only an execution can check them.
   }
 }
 
@@ -213,7 +213,7 @@ void check(const Program& program, const ScratchpadSpec* memories) {
 }
 
 void check_races(const Program& program) {
-  if (!data_reads(program).empty()) return;  // which bytes are touched depends on them
+  if (!data_reads(program).empty()) return;  // the accessed bytes depend on data
   const CompiledProgram compiled(&program);
   const std::int64_t streams = program.cores * program.contexts;
   double kept = static_cast<double>(streams) * static_cast<double>(compiled.queues.size() + compiled.slots.size());

@@ -39,7 +39,7 @@ class Executions {
 /// The contents of a program.
 struct Contents {
   struct Kernel {
-    std::string function;  ///< its function; empty: the program's own body
+    std::string function;  ///< function that contains it; empty: main body
     const Scope* scope = nullptr;
   };
   std::int64_t operations = 0;  ///< number of executed operations

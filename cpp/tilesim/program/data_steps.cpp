@@ -58,7 +58,7 @@ bool find_step(const Block& block, const std::string& tensor, std::vector<const 
   return false;
 }
 
-/// What orders kernels and cores is left out: there is nothing else to wait for.
+/// Removes waits for counters, signals and barriers: a single step has no other kernels or cores to wait for.
 void leave_out_order(Block& block) {
   std::erase_if(block, [](const Statement& statement) {
     const auto* wait = std::get_if<Wait>(&statement.action);
@@ -77,7 +77,7 @@ Block& body_of(Statement& statement) {
   return std::get<Scope>(statement.action).body;
 }
 
-/// The tensors that the step touches, as inputs or outputs, and those in whose bytes they lie.
+/// Adds the tensors that the step loads (inputs) or stores (outputs), and the owners of their bytes.
 void add_tensors(const Program& whole, DataStep& step) {
   Names loaded, stored;
   for_each(step.program.body, [&](const Statement& statement) {
@@ -122,8 +122,8 @@ void rename_tensors(Block& block, const std::map<std::string, std::string>& name
   }
 }
 
-/// Formal tensors of the function that the step is in take the names of what all of its calls pass; false where calls
-/// differ, or an expression reads one.
+/// Replaces formal tensors of the step's function by actual ones. Returns false if calls pass different tensors, or an
+/// expression reads a formal one.
 bool name_actuals(const Program& whole, DataStep& step) {
   std::map<std::string, std::string> names;
   bool alike = true;
@@ -148,7 +148,7 @@ bool name_actuals(const Program& whole, DataStep& step) {
   return alike;
 }
 
-/// Of the function that the step is in.
+/// Whether the step uses parameters of its function.
 bool depends_on_parameters(const Program& whole, const DataStep& step) {
   bool found = false;
   for (const Function& function : whole.functions) {

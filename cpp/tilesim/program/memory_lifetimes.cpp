@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_kernels = std::size_t{1} << 18;
 const char* const counters_of_kernels = "kernels.";
 
-/// Too many kernels, or calls behind a condition.
+/// Thrown for too many kernels, or calls behind a condition.
 struct NotKnown {};
 
 bool calls_functions(const Block& block) {
@@ -24,7 +24,7 @@ bool calls_functions(const Block& block) {
   return found;
 }
 
-/// Walks a program as it runs, each loop once, and notes who uses what.
+/// Walks a program in execution order, each loop once, and records the uses of each tensor.
 class Walk {
  public:
   explicit Walk(const Program& program) : program_(program), several_(program.cores * program.contexts > 1) {
@@ -60,7 +60,7 @@ class Walk {
  private:
   struct Used {
     Lifetime span;
-    bool stored = false;  ///< before anything read it
+    bool stored = false;  ///< stored before any read
   };
   /// A tensor, and the call in which it lives.
   struct Bound {
@@ -69,8 +69,8 @@ class Walk {
   };
   struct Frame {
     std::string function;
-    std::size_t place = 0;   ///< in frames_
-    std::int32_t calls = 0;  ///< in the numbering
+    std::size_t place = 0;   ///< index in frames_
+    std::int32_t calls = 0;  ///< call context in the numbering
     std::map<std::string, Bound> formals;
     std::int64_t before = 0;  ///< kernels counted as complete before the call
   };
@@ -83,7 +83,7 @@ class Walk {
     return found == found_.owners.end() ? alias_of : found->second;
   }
 
-  /// Which function alone names a tensor: it lives in each call anew.
+  /// Finds tensors that only one function names: each call has separate contents.
   void find_named() {
     for_each_function(program_, [&](const Block& body, const std::string& function) {
       const auto name = [&](const std::string& tensor) {
@@ -106,7 +106,7 @@ class Walk {
     for (const Expr& argument : expr.arguments()) read_by(argument, visit);
   }
 
-  /// visit(tensor, whether it is stored to) for what a statement itself uses.
+  /// Calls visit(tensor, whether it is stored to) for the tensors that a statement uses, without nested statements.
   template <class Visit>
   static void names_of(const Statement& statement, const Visit& visit) {
     for_each_expression(statement, [&](const Expr& expr) { read_by(expr, visit); });
@@ -154,7 +154,7 @@ class Walk {
     }
   }
 
-  /// A loop of the graph, with what it copies before.
+  /// A loop of the graph, with the copies before it.
   void steps(const Scope& scope, const Frame& frame) {
     if (scope.barrier && !several_) waited_ = kernels();
     walk(scope.body, frame);
@@ -215,7 +215,7 @@ class Walk {
       if (!stored) before_stores = std::max(before_stores, known);
     });
     found_.complete[at(number)] = before_stores;
-    // Stores of one queue start in order, each behind what its kernel waited for.
+    // Stores of one queue start in order, each after the waits of its kernel.
     if (ordered_stores_) waited_ = all;
     inside(scope.body, number, frame);
     std::int64_t steps = 0;
@@ -241,7 +241,7 @@ class Walk {
 
   void end(std::int64_t count) { ends_.back() = counted_ += count; }
 
-  /// Kernels that are complete behind a wait for a count of them; of loops, as in the first trip.
+  /// Number of kernels that are complete after a wait for a count of kernels; in loops, as in the first trip.
   std::int64_t complete_after(const Wait& wait, const Frame& frame) const {
     if (!wait.counter.starts_with(counters_of_kernels)) return 0;
     const Expr& count = several_ ? wait.index : wait.pieces;
@@ -259,10 +259,10 @@ class Walk {
   bool several_, ordered_stores_ = true;
   Lifetimes found_;
   std::map<std::string, const Function*> functions_;
-  std::map<std::string, std::string> home_;  ///< by tensor: the function that names it; empty: the program, or several
+  std::map<std::string, std::string> home_;  ///< by tensor: only function that names it; empty: main body, or several
   std::vector<std::map<std::string, Used>> frames_;
-  std::set<std::string> early_;     ///< read before anything was stored
-  std::vector<std::int64_t> ends_;  ///< by kernel: how many are counted when it is complete
+  std::set<std::string> early_;     ///< tensors read before any store
+  std::vector<std::int64_t> ends_;  ///< by kernel: the count of kernels at its completion
   std::int64_t counted_ = 0, waited_ = 0;
 };
 

@@ -18,11 +18,11 @@ namespace tilesim::program {
 
 namespace {
 
-/// A tensor with separate bytes, and when they are taken: until the next store may go there.
+/// A tensor with separate bytes, and the spans in which they are taken.
 struct Item {
   const Tensor* tensor = nullptr;
   std::int64_t bytes = 0, address = -1;
-  std::vector<Lifetime> spans;  ///< in order, apart
+  std::vector<Lifetime> spans;  ///< in order, disjoint
 };
 
 bool meet(const std::vector<Lifetime>& a, const std::vector<Lifetime>& b) {
@@ -33,7 +33,7 @@ bool meet(const std::vector<Lifetime>& a, const std::vector<Lifetime>& b) {
   return false;
 }
 
-/// Spans that end where the bytes are free for another tensor, those that meet as one.
+/// Extends spans to the last kernel before the bytes are free for another tensor; merges spans that meet.
 std::vector<Lifetime> taken(const std::vector<Lifetime>& used, const std::vector<std::int64_t>& complete) {
   std::vector<Lifetime> spans;
   for (Lifetime span : used) {
@@ -47,7 +47,7 @@ std::vector<Lifetime> taken(const std::vector<Lifetime>& used, const std::vector
   return spans;
 }
 
-/// The smallest gap between what lies in memory at the same time that is wide enough.
+/// Start of the smallest sufficient gap between items with overlapping lifetimes.
 std::int64_t best_fit(const Item& item, const std::vector<const Item*>& placed) {
   std::vector<std::pair<std::int64_t, std::int64_t>> used;
   for (const Item* other : placed)
@@ -75,7 +75,7 @@ std::int64_t place(std::vector<Item>& items, const std::vector<std::size_t>& ord
   return end;
 }
 
-/// By size, by size times lifetime, and as they are made: whichever takes least.
+/// Places items by size, by size times lifetime, or in their order, whichever takes the fewest bytes.
 std::int64_t place_best(std::vector<Item>& items) {
   const auto length = [](const Item& item) {
     std::int64_t kernels = 0;
@@ -155,7 +155,7 @@ class MemoryPlanner {
     return taken(found->second, lifetimes_.complete);
   }
 
-  /// Tensors in whose bytes outputs lie.
+  /// Owners of the bytes of outputs.
   const std::map<std::string, bool>& outputs() const {
     if (!outputs_) {
       outputs_.emplace();
@@ -175,7 +175,7 @@ class MemoryPlanner {
     bounds_[tensor.name] = {tensor.address, {found->second.front().first, found->second.back().last}};
   }
 
-  /// Bytes of a scope's slots, with those of the scopes inside that hold most.
+  /// Scratchpad bytes of slots; `held` adds those of the nested scopes that take most.
   static std::int64_t slot_bytes(const std::vector<Slot>& slots) {
     std::int64_t bytes = 0;
     for (const Slot& slot : slots)

@@ -1,5 +1,5 @@
-// The Program: tile operations of a graph, with loops, slots and dependencies. What it means is in
-// docs/reference/file_formats.md and, in short:
+// The Program: tile operations of a graph, with loops, slots and dependencies. In short (details in
+// docs/reference/file_formats.md):
 //
 //  - Each core (and context) walks the body in text order and hands statements to named queues of finite depth. A
 //    queue starts its statements in order; operations complete independently. Text order is one legal execution
@@ -146,8 +146,7 @@ struct MmaOp {
   Numerics numerics;
   bool stationary_a = false;
   int packed = 1;  ///< number of innermost k dims that cover the array's rows together: contiguous in `a`
-  // Where the slot of `b` has a 2:4 type, the innermost k dim counts the neighbours of an element: extent 8, stride 0
-  // in b.
+  // If the slot of `b` has a 2:4 type, the innermost k dim counts the positions of an element: extent 8, stride 0 in b.
 };
 struct VectorNodeSpec {
   VectorNode node;
@@ -197,7 +196,7 @@ struct OpaqueOp {
   std::string target;
   Expr cycles = 0;
   std::vector<View> reads, writes;
-  std::optional<SparseProduct> product;  ///< what it means; none: it cannot be executed
+  std::optional<SparseProduct> product;  ///< meaning; empty: it cannot be executed
 };
 struct Send {
   View from;
@@ -290,19 +289,18 @@ struct Program {
   std::vector<Slot> slots;  ///< alive throughout
   std::vector<Function> functions;
   Block body;
-  std::vector<std::string> notes;  ///< what lowering approximated or added (padding, copies), shown in results
+  std::vector<std::string> notes;  ///< approximations and additions of lowering (padding, copies), shown in results
 
   Json to_json() const;  ///< schema "tilesim.program", version 2; version 1 is read too
   static Program from_json(const Json& json);
   const Tensor* find_tensor(const std::string& name) const;
 };
 
-/// Structure, names, types, capacity of the scratchpad (where the memories of a core are given, which its contexts
-/// share), D >= versions live in text order, a
-/// text order across cores. Throws UserError naming the statement.
+/// Checks structure, names, types, capacity of the core's memories (if given; its contexts share them), ring depths in
+/// text order, and that a text order across cores exists. Throws UserError naming the statement.
 void check(const Program& program, const ScratchpadSpec* memories = nullptr);
 
-/// Waits and commits that lack, found without data among the first statements. Throws RaceError naming the statement.
+/// Searches the first statements, without data, for missing waits and commits. Throws RaceError naming the statement.
 void check_races(const Program& program);
 
 }  // namespace tilesim::program

@@ -9,7 +9,7 @@ namespace {
 /// Axes of a shape from `first` on, up to `end`.
 struct AxesOf { std::size_t first, end; };
 
-/// Axes of one group, whose box begins and ends at these elements; false where elements between them are not in it.
+/// First and last element of a group's axes in the box; false if elements between them are not in the box.
 bool ends_of(const Box& box, const Shape& shape, AxesOf axes, std::int64_t& first, std::int64_t& last) {
   bool ranges = false, whole = true;
   first = last = 0;
@@ -22,7 +22,7 @@ bool ends_of(const Box& box, const Shape& shape, AxesOf axes, std::int64_t& firs
   return whole;
 }
 
-/// The box from one element to another; false where it has others too.
+/// The box from one element to another; false if it has further elements.
 bool give_ends(const Shape& shape, AxesOf axes, std::int64_t first, std::int64_t last, Box& box) {
   for (std::size_t axis = axes.end; axis-- > axes.first; first /= shape[axis], last /= shape[axis]) {
     box.low[axis] = first % shape[axis];
@@ -43,7 +43,7 @@ bool give_ends(const Shape& shape, AxesOf axes, std::int64_t first, std::int64_t
 
 }  // namespace
 
-/// Group by group of axes whose extents have one product.
+/// Translates group by group: consecutive axes of both shapes with equal products of extents.
 Reshaped reshaped(const Box& box, const Shape& from, const Shape& to) {
   Reshaped result{{Shape(to.size(), 0), Shape(to.size(), 0)}, true};
   if (from == to) return {box, true};

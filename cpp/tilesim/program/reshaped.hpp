@@ -8,7 +8,7 @@ namespace tilesim::program {
 /// Elements of a tensor, both ends included per axis.
 struct Box { Shape low, high; };
 
-/// A box in `to` around a box of `from`, row-major over the same elements. `exact`: it has no others.
+/// A box in `to` around a box of `from`, row-major over the same elements. `exact`: it has no further elements.
 struct Reshaped {
   Box box;
   bool exact = true;

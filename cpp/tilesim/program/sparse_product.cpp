@@ -16,13 +16,13 @@ constexpr std::array<std::string_view, 3> matrix_forms{"dense", "bitmap", "csr"}
   throw UserError({what, place, std::to_string(value), std::move(allowed), {}});
 }
 
-/// One operand: its views, and what they show in their buffers.
+/// One operand: its views and their buffers.
 class Stored {
  public:
   Stored(const CompiledProgram& program, const SlotView* views, MatrixForm form, const BufferOf& buffer)
       : program_(program), views_(views), form_(form), buffer_(buffer) {}
 
-  /// Rows x columns of elements of the values' dtype; points into the slot where that is dense.
+  /// Rows x columns of elements of the values' dtype; points into the slot if the operand is dense.
   TileView laid_out(std::int64_t rows, std::int64_t columns) {
     if (form_ == MatrixForm::dense) return tile_view(program_, views_[0], buffer_(views_[0]));
     const std::size_t last = views_of(form_) - 1;

@@ -82,7 +82,7 @@ TileCompute tile_compute(const CompiledProgram& program, const Operation& op, co
 
 TileCompute tile_compute(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,
                          const Instruction& instruction) {
-  constexpr std::int64_t granule = 4096;  // so that no view begins at an odd place because of the one before
+  constexpr std::int64_t granule = 4096;  // so that the alignment of a view does not depend on the previous one
   Operation op;
   resolve(program, cursor, core, instruction, op);
   std::map<std::pair<int, std::int64_t>, std::int64_t> first, bases;  // by slot and version

@@ -9,11 +9,11 @@ namespace tilesim::program {
 
 namespace {
 
-/// Registers that kernels give an instruction together where rows are many: what holds its pipe so long whatever the
-/// group takes a fourth of that for each.
+/// Registers per instruction group in kernels with many rows: an instruction with a fixed pipe time per group costs a
+/// fourth of it per register.
 constexpr double group = 4;
 
-/// Cycles by unit, several instructions on one unit together.
+/// Cycles by unit, summed over the instructions of a unit.
 class CustomUnits {
  public:
   void add(const UserInstruction& one) {
@@ -87,8 +87,8 @@ std::uint32_t bits_of(const std::vector<int>& dims) {
 
 bool has_cycles(const UserInstruction* own) { return own != nullptr && own->cycles(); }
 
-/// A function that no other node of a compute has: patterns know the user's instructions by their functions, which
-/// other nodes have too where they compute in other elements.
+/// A function that no other node of a compute has. Patterns identify user-defined instructions by function, and other
+/// nodes may use the same function on other element types.
 tilesim::Function function_beside(const std::vector<tilesim::Function>& others) {
   for (int i = 0; i < function_count; ++i) {
     const auto one = static_cast<tilesim::Function>(i);
@@ -124,7 +124,7 @@ VectorWork work_of(const VectorOp& op, const CustomInstructions& own) {
   const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
   VectorWork work = work_of(op.nodes, lane, own);
   for (const VectorOutputSpec& output : op.outputs) {
-    // What several computes sum one after the other costs as much as what one of them sums.
+    // Accumulating over several computes costs as much as a reduction within one.
     if (!output.reduce.empty() || accumulates(output)) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
     work.lane_reductions += std::find(output.reduce.begin(), output.reduce.end(), op.lane_dim) != output.reduce.end();
   }

@@ -68,7 +68,7 @@ void operation_fields(Use& use, Visit visit) {
   visit("launch", use.launch);
 }
 
-/// Written where they are not 0.
+/// Fields that are written only if they are not 0.
 template <class R, class Visit>
 void traffic_fields(R& result, Visit visit) {
   visit("memory_merged_bytes", result.memory_merged_bytes);
@@ -276,7 +276,7 @@ Result Result::from_json(const Json& json) {
                                 item.items()[3].as_int()});
   }
   if (const Json* memory = reader.optional("memory")) result.memory = *memory;
-  reader.optional("page");            // what a file holds for the page that is made of it
+  reader.optional("page");            // data for a page that is generated from the file
   reader.optional("tile_latencies");  // counts of the host's table, independent of timing
   if (const Json* cache = reader.optional("cache")) result.cache = *cache;
   if (const Json* network = reader.optional("network")) result.network = *network;

@@ -85,7 +85,7 @@ void check_array(const Json& value, const Json& schema) {
     for (const Json& one : value.items()) check_schema(one, *item);
 }
 
-/// Integers of 64 bits whose sum may have more.
+/// Sum of 64-bit integers in floating point, because it may exceed 64 bits.
 double sum_of(const Json& object) {
   double sum = 0;
   for (const auto& [key, value] : object.members()) sum += value.as_double();
@@ -112,7 +112,7 @@ void check_sums(const Json& result) {
     if (operation.at("finish").as_int() < operation.at("start").as_int())
       operation.at("finish").fail("an operation ends before it starts", "at least " + operation.at("start").dump());
   }
-  // Of jobs each has its own share of the same cycles, from its arrival on.
+  // Shares of several jobs overlap in time: each counts from its job's arrival.
   const bool alone = result.find("jobs") == nullptr && operations.size() > 0;
   if (alone && !near(exclusive, total, static_cast<double>(operations.size())))
     operations.items()[0].at("exclusive").fail("the shares of the kernels do not add up to the cycles", cycles.dump());

@@ -45,7 +45,7 @@ void Turns::add_unit(const UnitUse& use, std::int64_t during) {
   known.work += use.work;
 }
 
-/// What is needed in several parts is made in each of them.
+/// Adds an operation; rows of the same name in several parts are summed.
 void Turns::add_operation(OperationUse use) {
   const auto [place, fresh] = operations_.try_emplace(use.name, sum_.operations.size());
   if (fresh) {
@@ -141,7 +141,7 @@ void Turns::elsewhere(const Elsewhere& what) {
   sum_.cycles += cycles;
 }
 
-/// The part that is busy longest, where it is so for half of the time.
+/// Sets the bottleneck: the part that is busy longest, if it is busy for half of the time.
 void Turns::name_bottleneck() {
   const auto longest = [&](const char* kind) {
     std::int64_t most = 0;

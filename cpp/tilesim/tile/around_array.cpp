@@ -10,13 +10,13 @@ namespace tilesim {
 
 namespace {
 
-constexpr std::int64_t sum_bytes = 4, most_registers = 4;  // of sums that one instruction takes
+constexpr std::int64_t sum_bytes = 4, most_registers = 4;  // bytes of a sum; registers of sums per instruction
 
-/// Instructions of a kernel for a register of rows, for the sums of so many rows, and for a register of weights.
+/// Instructions of a kernel per register of rows, of sums, and of weights: all, and those of the vector unit.
 struct Instructions { double all, vector; };
 constexpr Instructions of_rows{5, 2}, of_sums{6, 2}, of_added_sums{8, 4}, of_weights{5, 2};
 
-/// A register, its beats at a port, and what of them a row takes.
+/// A register, its beats at a port, and the rows that it holds.
 class Registers {
  public:
   explicit Registers(const Share& machine) : isa_(machine.core.isa) {
@@ -44,14 +44,14 @@ std::int64_t row_bytes(std::int64_t elements, DType dtype) {
   return std::max<std::int64_t>(1, ceil_div(elements * bits(dtype), 8));
 }
 
-/// `each` of so many rows in groups of `chunk`, the last of which may be shorter.
+/// Sum of `each` over groups of `chunk` rows; the last group may be shorter.
 template <class Each>
 double over_chunks(std::int64_t rows, std::int64_t chunk, Each each) {
   const std::int64_t whole = rows / chunk, rest = rows % chunk;
   return static_cast<double>(whole) * each(chunk) + (rest > 0 ? each(rest) : 0.0);
 }
 
-/// The same where a group ends with its run too.
+/// The same if groups also end at the end of a run.
 template <class Each>
 double over_runs(std::int64_t rows, std::int64_t run, std::int64_t chunk, Each each) {
   return over_chunks(rows, run, [&](std::int64_t together) { return over_chunks(together, chunk, each); });

@@ -43,7 +43,7 @@ Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout,
   }
   for (int i = 0; i < dims.contraction; ++i) (i + dims.packed >= dims.contraction ? d.k : d.k_outer) *= extent(next++);
   for (int i = 0; i < dims.columns; ++i) d.n *= extent(next++);
-  if (d.k_outer > 1 && longest < d.m) d.run = longest;  // windows break rows apart
+  if (d.k_outer > 1 && longest < d.m) d.run = longest;  // windows interrupt the rows
   return d;
 }
 

@@ -11,9 +11,8 @@ namespace tilesim {
 
 namespace {
 
-/// Numbers as 64 bits, in an order that is kept: FNV-1a over words, stirred at the end (constants of splitmix64,
-/// Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). Not std::hash, which differs between
-/// libraries.
+/// Hashes a sequence of numbers: FNV-1a over 64-bit words with a final mix (constants of splitmix64, Steele, Lea,
+/// Flood, "Fast splittable pseudorandom number generators", 2014). Not std::hash, which differs between libraries.
 class Signature {
  public:
   template <class Number>
@@ -48,7 +47,7 @@ class Signature {
 
 enum class StrideClass : std::uint8_t { zero, unit, constant, other, backwards };
 
-/// `run`: from where elements of the dims inside follow each other without gaps. A dim of one element has no stride.
+/// `run`: stride at which the dim continues the inner dims without gaps. A dim of one element has no stride.
 StrideClass class_of(const ViewDim& dim, std::int64_t run) {
   if (dim.extent <= 1 || dim.stride == 0) return StrideClass::zero;
   if (dim.stride < 0) return StrideClass::backwards;
@@ -56,7 +55,7 @@ StrideClass class_of(const ViewDim& dim, std::int64_t run) {
   return dim.stride == run ? StrideClass::constant : StrideClass::other;
 }
 
-/// Bytes from the first to behind the last one of a view; empty without an address.
+/// Half-open range of bytes of a view; empty without an address.
 std::pair<std::int64_t, std::int64_t> range_of(const TileView& view) {
   std::int64_t low = 0, high = 0;
   for (const ViewDim& dim : view.dims) {
@@ -67,7 +66,7 @@ std::pair<std::int64_t, std::int64_t> range_of(const TileView& view) {
   return {view.address + low * bits(view.dtype) / 8, view.address + packed_bytes(view.dtype, high + 1)};
 }
 
-/// A kernel may not write where it has yet to read: which views share bytes, and whether from the same one on.
+/// Adds which views share bytes, and whether they start at the same byte: a kernel must not overwrite unread bytes.
 void Signature::add_overlaps() {
   for (std::size_t i = 0; i < views_.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
@@ -104,7 +103,7 @@ void Signature::add(const VectorNode& node) {
     case Op::constant:
       add(node.number);
       break;
-    case Op::scalar:  // comes in a register: its value is not the kernel's
+    case Op::scalar:  // passed in a register: the kernel does not depend on its value
       break;
     case Op::function:
       add(node.function);

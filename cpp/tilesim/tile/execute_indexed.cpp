@@ -13,7 +13,7 @@ namespace tilesim {
 
 namespace {
 
-/// Element by element, whatever their bits; all are read before any is written.
+/// Copies elements bitwise; reads all of them before it writes any.
 void move_elements(const TileView& in, const TileView& out) {
   const auto bytes = static_cast<std::size_t>(host_bytes(in.dtype));
   std::vector<std::byte> all;
@@ -28,7 +28,7 @@ void move_elements(const TileView& in, const TileView& out) {
   });
 }
 
-/// One row of a scatter, combined with what is there, or converted.
+/// Combines one row of a scatter with the existing row, or converts it.
 void combine_row(const TileView& in, const TileView& out, const std::optional<Combiner>& combiner) {
   VectorCompute copy;
   copy.inputs = {in};
@@ -102,7 +102,7 @@ void sort_rows(const Sort& sort) {
   std::vector<T> row(static_cast<std::size_t>(n)), sorted(static_cast<std::size_t>(k));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   const auto at = [&](std::int64_t i) { return row[static_cast<std::size_t>(i)]; };
-  // u64 is held as its bits: their order is that of signed numbers with the highest bit turned
+  // u64 is stored in a signed type: flipping the highest bit gives the unsigned order
   const auto turn = [&](T& key) {
     if constexpr (std::is_integral_v<T>)
       if (sort.in.dtype == DType::u64) key ^= std::numeric_limits<T>::min();

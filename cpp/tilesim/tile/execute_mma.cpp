@@ -36,8 +36,8 @@ void pack(const std::byte* data, DType dtype, const Dims& rows, const Dims& colu
   });
 }
 
-/// The same of a view in a 2:4 type, whose innermost contracted dim counts the neighbours of an element: they come
-/// expanded, zeros among them.
+/// The same for a view of a 2:4 type, whose innermost contracted dim counts the positions of an element: expands
+/// elements, including zeros.
 template <class T>
 void pack_pattern(const std::byte* data, DType dtype, Dims rows, const Dims& columns, T* to) {
   rows.pop_back();

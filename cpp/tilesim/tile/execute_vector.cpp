@@ -215,7 +215,7 @@ class Evaluation {
 
   void function(const VectorNode& n, Column& out) {
     const int arity = info(n.function).arity;
-    Kind work = Kind::i64;  // the widest of the operands (select's condition aside)
+    Kind work = Kind::i64;  // the widest of the operands (except select's condition)
     for (int a = n.function == Function::select ? 1 : 0; a < arity; ++a) {
       const Kind kind = columns_[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(a)])].kind;
       if (kind != Kind::i64) work = kind == Kind::f64 || work == Kind::f64 ? Kind::f64 : Kind::f32;
@@ -279,7 +279,7 @@ class Evaluation {
 
   void write(const VectorOutput& output) {
     Column& column = columns_[static_cast<std::size_t>(output.node)];
-    // Sums and comparisons run in the type that the view stores where that is wider.
+    // Reductions and accumulations run in the view's type.
     const Kind kind = output.reduce.empty() && !output.accumulate ? column.kind : kind_of(output.view.dtype, wide_);
     with_kind(kind, [&](auto zero) {
       using T = decltype(zero);
@@ -317,7 +317,7 @@ class Evaluation {
     }
     const T neutral = neutral_value<T>(output.combiner, output.view.dtype);
     std::vector<T> sums(static_cast<std::size_t>(size), neutral);
-    if (output.reduce.empty()) sums = x;  // as it is: 0 + -0 is another number
+    if (output.reduce.empty()) sums = x;  // copied, because 0 + -0 is not -0
     std::vector<ViewDim> walk;
     for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
       walk.push_back({compute_.extents[axis], target_stride[axis]});

@@ -223,7 +223,7 @@ const TileLatency* LatencyBook::find(const std::string& compute) {
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
-/// Latencies from elsewhere may leave out what theirs do not depend on: sums that are added to, breaks of rows, moves.
+/// Entries of other sources may omit properties that do not affect them: accumulation, runs of rows, moves.
 const TileLatency* BookedLatency::find(const Descriptor& descriptor, const History& history) {
   const std::string whole = compute_text(descriptor, history);
   const bool more = descriptor.accumulate || descriptor.run > 0 || descriptor.moves.known();

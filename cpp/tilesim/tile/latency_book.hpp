@@ -15,7 +15,7 @@
 
 namespace tilesim {
 
-/// The source whose latencies are those of kernels: its computes also differ by signature.
+/// The source with latencies of kernels, whose computes also differ by signature.
 inline constexpr std::string_view instruction_source = "instruction";
 
 /// The text of a compute, with all properties that its latency depends on, besides the machine's units: "mma bf16 bf16

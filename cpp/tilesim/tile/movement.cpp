@@ -84,8 +84,8 @@ bool share_bytes(const TileView& a, const TileView& b) {
 
 namespace {
 
-/// Rows and columns of the squares in which narrow elements that follow each other in one direction here, in another
-/// there, can be turned, in pieces of 8 bytes at most; 1: none. As kernels do it.
+/// Side of the squares (at most 8 bytes per row) in which the cross-lane unit can transpose narrow elements that are
+/// contiguous along different dims in both views; 1: none. Kernels follow the same rule.
 std::int64_t squares_of(DType dtype, const Move& move) {
   const std::int64_t bytes = bits(dtype) / 8;
   const auto a = std::find_if(move.dims.begin(), move.dims.end(), [](const MoveDim& dim) { return dim.in == 1; });

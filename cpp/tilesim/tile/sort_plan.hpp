@@ -8,18 +8,19 @@
 
 namespace tilesim {
 
-/// A key and its place are one unsigned word, which two operations put in order with another: `min` and `max`. Places
-/// make equal keys differ, so that any network of comparisons is stable.
+/// A key and its position form one unsigned word; `min` and `max` order two words. Positions make equal keys differ, so
+/// that any network of comparisons is stable.
 ///
 /// A register has `rows` rows of the compute side by side, each with `columns` parts of it: part c of row r is element
-/// c · rows + r, and register j of `registers` has elements c · registers + j of the rows. So registers are put in
-/// order without moving elements within them; the sorted parts are merged then, by flips of parts.
+/// c · rows + r, and register j of `registers` has elements c · registers + j of the rows. Registers are therefore
+/// ordered without moving elements within them; then flips of parts merge the sorted parts.
 ///
-/// Of keys of 64 bits a word is two registers, the key's and the place's: comparators compare both and select.
+/// For 64-bit keys a word is two registers, one for the key and one for the position: comparators compare both and
+/// select.
 ///
-/// Networks are bitonic with all comparisons one way (Batcher, "Sorting networks and their applications", 1968), so
-/// that places behind the end need no comparison. Few kept: runs of their length are sorted, and the better half of two
-/// is kept (Shanbhag, Pirahesh, Madden, "Efficient top-k query processing on GPUs", 2018).
+/// Networks are bitonic with all comparisons in one direction (Batcher, "Sorting networks and their applications",
+/// 1968), so that positions beyond the end need no comparison. If few are kept: runs of their length are sorted, and
+/// the better half of two is kept (Shanbhag, Pirahesh, Madden, "Efficient top-k query processing on GPUs", 2018).
 struct SortPlan {
   /// `elements`: number of 32-bit elements of a register.
   SortPlan(DType key, std::int64_t of_rows, std::int64_t of_extent, std::int64_t of_kept, std::int64_t elements);
@@ -44,7 +45,7 @@ struct SortPlan {
   bool padded() const { return columns * registers > extent && columns > 1; }  ///< some positions are beyond the end
 };
 
-/// Plans with full, half, .. registers, while a register has parts of a row: shorter ones need fewer flips.
+/// Plans with full, half, ... registers, while a register has parts of a row: shorter registers need fewer flips.
 std::vector<SortPlan> sort_plans(DType key, std::int64_t rows, std::int64_t extent, std::int64_t kept,
                                  std::int64_t elements);
 

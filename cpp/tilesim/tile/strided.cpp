@@ -7,7 +7,7 @@ namespace tilesim {
 namespace {
 constexpr std::int64_t chunk = 512;
 
-/// Calls `copy` with a word of so many bytes.
+/// Calls `copy` with an unsigned word of `size` bytes.
 template <class Copy>
 void with_word(int size, const Copy& copy) {
   if (size == 4)

@@ -30,7 +30,7 @@ VectorForm::Reach VectorForm::reach(unsigned where) const {
              of_combined = (where & along_combined) != 0 || (of_lane && stretched == Stretches::combined);
   if (!of_lane && !of_kept && !of_combined) return Reach::one;
   const bool in_groups = stretched == Stretches::groups;
-  // where rows have one element, there is nothing to spread
+  // rows of one element need no spread
   if (!of_lane && !of_combined && !in_groups) return rows_reduced || width == 1 ? Reach::by_group : Reach::by_row;
   if (!of_kept && !in_groups) return Reach::by_step;
   if (!of_combined && !(of_lane && stretched == Stretches::steps)) return Reach::by_group;

@@ -13,7 +13,7 @@ using F = Function;
 using Op = VectorNode::Op;
 namespace at_place = vector_count;
 
-/// Instructions of a node by class, those that wait for each other, and those that wait for a mask made just before.
+/// Instructions of a node by class, on its dependence chain, and waiting for a mask of the previous instruction.
 struct NodeCost {
   int simple = 0, multiply = 0, divide = 0, transcendental = 0;
   int chain = 1, masks = 0;
@@ -34,7 +34,7 @@ NodeCost by_class(FlopClass kind) {
   }
 }
 
-/// As kernels write them (isa/kernel/vector_writer.cpp).
+/// Cost of a function in kernels (isa/kernel/vector_writer.cpp).
 NodeCost cost_of(Function function, bool floating) {
   switch (function) {
     case F::select:
@@ -46,7 +46,7 @@ NodeCost cost_of(Function function, bool floating) {
     case F::abs:
       return floating ? moved : NodeCost{2, 0, 0, 0, 2};
     case F::reciprocal:
-      return {1, 0, 1};  // of a register of ones
+      return {1, 0, 1};  // divides a register of ones
     case F::sqrt:
     case F::divide:
       return {0, 0, 1};
@@ -80,7 +80,7 @@ std::uint8_t width_of(DType dtype) {
   return static_cast<std::uint8_t>(bits(dtype) >= 32 ? 0 : bits(dtype) == 16 ? 1 : 2);
 }
 
-/// Counts nodes; times are in instructions that wait for each other.
+/// Counts nodes; times are numbers of dependent instructions.
 class Counter {
  public:
   Counter(std::span<const VectorNode> nodes, std::span<const VectorRead> reads, std::span<const VectorWrite> writes,
@@ -107,21 +107,21 @@ class Counter {
  private:
   struct Node {
     bool needed = false, floating = false, hoisted = false, loaded = false;
-    bool wide = false;                 ///< of 64 bits, in two registers for one
-    bool condition = false;            ///< a comparison that selects make themselves
-    int start = 0, time = 0;           ///< of its first instruction; when its value is there
-    int first = INT32_MAX, last = -1;  ///< uses
+    bool wide = false;                 ///< 64 bits: two registers per value
+    bool condition = false;            ///< a comparison that its selects evaluate
+    int start = 0, time = 0;           ///< start of its first instruction; time of its value
+    int first = INT32_MAX, last = -1;  ///< first and last use
     int behind = 0;                    ///< instructions from its value to a result
     int operand = -1;
   };
 
-  /// Running sums, and types of which no kernel is written, keep closed forms that count no moves.
+  /// Whether moves are counted. Running sums, and types without kernels, have closed forms without moves.
   bool counted() const {
     const auto other = [](DType dtype) { return bits(dtype) > 64 || value_bits(dtype) < 8 || is_two_of_four(dtype); };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].op == Op::scan) return false;
       const bool reads = states_[i].needed && nodes_[i].op == Op::input;
-      // of integers the range decides in which width they are held, and what was read has any
+      // the range of an integer determines its width in registers; a loaded value may have any
       const bool ranged = reads && is_integer(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) &&
                           bits(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) > 32;
       if (ranged) return false;
@@ -152,7 +152,7 @@ class Counter {
            std::find(taken_.begin(), taken_.end(), F::select) == taken_.end();
   }
 
-  /// As kernels do: a comparison that selects alone ask for leaves a mask, and no value.
+  /// As in kernels: a comparison that only selects use leaves a mask, and no value.
   void find_conditions() {
     for (std::size_t i = 0; i < nodes_.size(); ++i) states_[i].condition = states_[i].needed && compares(nodes_[i]);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -170,7 +170,7 @@ class Counter {
     if (node.wide && bits(dtype) <= 32) widen(node);
   }
 
-  /// A value of 32 bits becomes one of 64.
+  /// Converts a value from 32 to 64 bits.
   void widen(Node& node) { ++node.time, add(at_place::instructions, 2); }
 
   void take(std::size_t i) {
@@ -206,7 +206,7 @@ class Counter {
     for_arguments(node, [&](int a, bool) { use(a, mine.start); });
   }
 
-  /// Of a condition that is a comparison, what it compares; `decides`: no part of the result.
+  /// Visits a node's arguments; for a condition, those of its comparison. `decides`: not part of the result.
   template <class Act>
   void for_arguments(const VectorNode& node, Act act) {
     for (std::size_t a = 0; a < 3; ++a) {
@@ -273,7 +273,7 @@ class Counter {
     at(at_place::chain) = std::max(at(at_place::chain), static_cast<std::uint16_t>(std::min<int>(UINT16_MAX, chain)));
   }
 
-  /// What comes behind a node's value.
+  /// Updates the distance to a result of a node's arguments.
   void follow(std::size_t i) {
     const Node& mine = states_[i];
     if (!mine.needed || mine.condition) return;
@@ -309,8 +309,8 @@ class Counter {
   VectorPattern pattern_;
   bool has_zero_ = false;
   bool all_wide_ = false;  ///< one f64 makes all floats f64
-  bool twice_ = false;     ///< instructions of the node at hand take two registers for one
-  int filled_ = 0;         ///< instructions of the longest chain from one that fills a register beforehand
+  bool twice_ = false;     ///< instructions of the current node take two registers per value
+  int filled_ = 0;         ///< length of the longest chain that begins by filling a register
 };
 
 }  // namespace
@@ -327,7 +327,7 @@ void add_moves(Descriptor& d, const VectorPattern& pattern, std::span<const std:
   const int over = lane >= 0 ? lane : static_cast<int>(extents.size()) - 1;
   const std::uint32_t along = over >= 0 ? std::uint32_t{1} << over : 0;
   std::uint32_t combined = pattern.combined & ~along, of_rows = 0;
-  // as kernels share what is spread (isa/kernel/vector_form.cpp)
+  // as kernels share spread operands (isa/kernel/vector_form.cpp)
   for (const VectorPattern::Operand& operand : pattern.operands)
     if ((operand.dims & there & along) == 0) of_rows |= operand.dims & there;
   if (pattern.combined == 0 && of_rows != 0) combined = there & ~along & ~of_rows;

@@ -14,9 +14,9 @@ namespace tilesim {
 namespace vector_count {
 /// 1: known; 2: the longest chain starts with a register filled before the first element.
 inline constexpr std::size_t known = 0;
-/// Operands, [dims along which they vary: a sum of VectorForm::along_*][32, 16, 8 bits in memory].
+/// Number of operand loads by [dims along which they vary: a sum of VectorForm::along_*][32, 16, 8 bits in memory].
 inline constexpr std::size_t loads = 1;
-/// Results, [of each element, combined][32, 16 bits, 8 bits of floats, of integers].
+/// Number of stores by [results of each element, combined][32, 16 bits, 8 bits of floats, of integers].
 inline constexpr std::size_t stores = 25;
 /// Instructions of nodes: simple, multiply, divide, transcendental.
 inline constexpr std::size_t instructions = 33;
@@ -25,8 +25,8 @@ inline constexpr std::size_t combines = 37;
 inline constexpr std::size_t accumulates = 39;     ///< results combined with existing values
 inline constexpr std::size_t masks = 40;           ///< instructions that wait for a mask of the previous one
 inline constexpr std::size_t chain = 41;           ///< instructions of the longest chain
-inline constexpr std::size_t spread_chain = 42;    ///< of the longest from an operand with one element per row
-inline constexpr std::size_t lives = 43;           ///< of all values, in latencies of an instruction
+inline constexpr std::size_t spread_chain = 42;    ///< longest chain from an operand with one element per row
+inline constexpr std::size_t lives = 43;           ///< sum over all values, in latencies of an instruction
 inline constexpr std::size_t live = 44;            ///< most values at one time
 inline constexpr std::size_t constants = 45;       ///< registers filled before the first element
 inline constexpr std::size_t longest = 46;         ///< life of a value, in latencies of an instruction
@@ -64,7 +64,7 @@ struct VectorWrite {
   bool accumulate = false;
 };
 
-/// `taken`: functions that user-defined instructions with stated cycles replace. Unknown if there are running sums.
+/// `taken`: functions replaced by user-defined instructions with stated cycles. Unknown if there are running sums.
 VectorPattern pattern_of(std::span<const VectorNode> nodes, std::span<const VectorRead> reads,
                          std::span<const VectorWrite> writes, const std::vector<Function>& taken = {});
 

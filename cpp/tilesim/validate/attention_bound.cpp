@@ -61,7 +61,7 @@ std::vector<double> longest_keys(const AttentionShape& shape, const std::vector<
 std::vector<Array> attention_bounds(const AttentionShape& shape, const Op& op, const std::vector<Bounded>& operands,
                                     const Array& magnitudes, const std::vector<Array>& results,
                                     const Numerics& numerics) {
-  constexpr double few = 8;  // roundings beside those of sums: scale, cap, bias, shift, exponential, quotient
+  constexpr double few = 8;  // roundings in addition to those of sums: scale, cap, bias, shift, exponential, quotient
   const Array& result = results[0];
   const double u = unit_roundoff(numerics.accumulate);
   const double scale = std::fabs(op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(shape.depth))));
@@ -70,12 +70,12 @@ std::vector<Array> attention_bounds(const AttentionShape& shape, const Op& op, c
   const double added = biased ? largest_finite(operands[attention_mask].value) : 0;
   const std::vector<double> rows = lengths(operands[attention_q].value);
   const std::vector<double> longest = longest_keys(shape, operands);
-  double inputs = rounds_operands(numerics, DType::f32) ? 4 * unit_roundoff(*numerics.multiply) : 0;  // of products
+  double inputs = rounds_operands(numerics, DType::f32) ? 4 * unit_roundoff(*numerics.multiply) : 0;  // of operands
   if (numerics.multiply_tf32) inputs = std::max(inputs, 4 * 0x1p-11);
-  double rounded = unit_roundoff(result.dtype()) > u ? 4 * unit_roundoff(result.dtype()) : 0;  // weights are stored so
+  double rounded = unit_roundoff(result.dtype()) > u ? 4 * unit_roundoff(result.dtype()) : 0;  // of stored weights
   rounded = std::max(rounded, inputs);
   const double sums = gamma(2 * shape.keys + static_cast<std::int64_t>(2 * few), u) + rounded;
-  // weights and results vanish below the smallest number of the type that holds them
+  // weights and results underflow below the smallest number of their type
   const double step = smallest_step(result.dtype());
   const double vanishing =
       std::max(1e-37, step * (2 + static_cast<double>(shape.keys) * largest_finite(operands[attention_v].value)));

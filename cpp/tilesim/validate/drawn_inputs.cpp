@@ -9,7 +9,7 @@ namespace tilesim::validate {
 
 namespace {
 
-/// How constants are drawn, by reference: alike wherever they are read.
+/// Draw patterns of constants, by reference: equal for all readers.
 std::map<std::string, Pattern> weight_patterns(const Graph& graph, const Patterns& patterns) {
   std::map<std::string, Pattern> result;
   for (std::size_t f = 0; f < graph.functions.size(); ++f)
@@ -23,7 +23,7 @@ std::map<std::string, Pattern> weight_patterns(const Graph& graph, const Pattern
   return result;
 }
 
-/// What sparse cores read of a weight has the weight's drawn values.
+/// Derives the tensors that sparse cores read from the drawn values of their weights.
 void store_drawn(const Graph& graph, const program::Program& program, const std::map<std::string, Array>& given,
                  std::map<std::string, Array>& drawn) {
   std::map<std::string, std::string> tensors;  // by weight

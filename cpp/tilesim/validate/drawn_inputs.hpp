@@ -1,4 +1,4 @@
-// Inputs and weights of the run that asks for the same bits.
+// Inputs and weights of the run that requires equal bits.
 #pragma once
 
 #include <map>

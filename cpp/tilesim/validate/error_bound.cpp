@@ -22,7 +22,7 @@ bool any_error(const std::vector<Bounded>& operands) {
   return std::any_of(operands.begin(), operands.end(), [](const Bounded& b) { return !b.error.empty(); });
 }
 
-/// The operation alone, on operands and results of other types.
+/// Evaluates a single operation with operands and results of another float type.
 class Probe {
  public:
   Probe(const Graph& graph, const GraphFunction& function, const Op& op, DType type) : graph_(graph), op_(op) {
@@ -41,7 +41,7 @@ class Probe {
     type_ = type;
   }
 
-  /// Operands are converted to the types that the operation has here.
+  /// Converts operands to the types of the copied operation.
   std::vector<Array> run(std::vector<Array> operands) const {
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (!operands[i].empty()) operands[i] = operands[i].to(function_.value(op_.operands[i]).type.dtype);
@@ -59,8 +59,8 @@ class Probe {
 
 Array zeros(const Shape& shape) { return {DType::f64, shape}; }
 
-/// value + sign * error, in f64. Elements that are not finite stay where they are certain: sums that overflow in one
-/// order may be any number in another.
+/// value + sign * error, in f64. Elements that are not finite stay if they are exact: a sum that overflows in one order
+/// may be any number in another.
 Array shifted(const Bounded& operand, double sign) {
   Array result = operand.value.to(DType::f64).clone();
   if (operand.error.empty()) return result;
@@ -91,7 +91,7 @@ std::vector<Array> corner_distances(const Probe& probe, const std::vector<Bounde
   const std::vector<Array> centre = probe.run(centre_operands);
   std::vector<Array> distances;
   for (const Array& result : centre) distances.push_back(zeros(result.shape()));
-  // Movement and sums rise with every operand alike: two corners say all.
+  // Movement and sums are monotone in all operands: two corners suffice.
   const bool few = uncertain.size() <= 4;
   const std::size_t corners = all_corners && few ? std::size_t{1} << uncertain.size() : 2;
   for (std::size_t corner = 0; corner < corners; ++corner) {
@@ -111,7 +111,7 @@ std::vector<Array> corner_distances(const Probe& probe, const std::vector<Bounde
   return distances;
 }
 
-/// Terms of the longest sum that makes one element.
+/// Number of terms in the longest sum of an element.
 std::int64_t terms(const GraphFunction& function, const Op& op) {
   if (op.kind == Kind::ragged_contract) return function.value(op.operands[0]).type.shape[1];
   const Domain space = domain(function, op);
@@ -122,7 +122,7 @@ std::int64_t terms(const GraphFunction& function, const Op& op) {
   return std::max<std::int64_t>(n, 1);
 }
 
-/// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.
+/// Product of the magnitudes |a| and |b| in f32, whose rounding error is far below the bound's slack.
 Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands,
                  bool ragged) {
   std::vector<Array> at{a, b};
@@ -137,8 +137,8 @@ void add_scaled(Array& total, const Array& term, double factor) {
   for (std::int64_t i = 0; i < total.size(); ++i) out[i] += factor * term.as<double>()[i];
 }
 
-/// Rounding of sums of `terms` magnitudes in f32. Where these pass the largest number, a sum in another order
-/// overflows.
+/// Rounding of sums of `terms` magnitudes in f32. If these exceed the largest number, a sum in another order may
+/// overflow.
 void add_sum_rounding(Array& total, const Array& sums, std::int64_t terms, bool mean) {
   const Array sizes = sums.to(DType::f64);
   add_scaled(total, sizes, gamma(terms, unit_roundoff(DType::f32)));
@@ -161,9 +161,9 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
   Array bound = zeros(result.shape());
   add_scaled(bound, product_of(probe, a, b, operands, ragged),
              slack * gamma(terms(function, op), unit_roundoff(numerics.accumulate)));
-  // each product may vanish, and be added to a sum so small that it is rounded once more
+  // each product may underflow, and be added to a sum so small that it is rounded once more
   add_everywhere(bound, static_cast<double>(terms(function, op)) * smallest_step(numerics.accumulate));
-  // A deviating operand may also be rounded to another neighbour.
+  // A deviating operand may also round to another adjacent number.
   const auto deviation = [&](const Bounded& operand, const Array& size) {
     Array error = operand.error.clone();
     if (numerics.multiply_tf32) add_scaled(error, size, 2 * 0x1p-11);
@@ -200,7 +200,7 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
   return {std::move(bound)};
 }
 
-/// Products whose sums are exact: rounded once, to the result's type, they are the same bits.
+/// Whether the sums of a product are exact, so that rounding to the result's type gives equal bits.
 bool is_exact_product(const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands,
                       const Numerics& numerics) {
   if (any_error(operands)) return false;
@@ -214,7 +214,7 @@ bool is_sum(const Op& op) {
   return combiner == "add" || combiner == "mean" || combiner == "multiply";
 }
 
-/// A product of deviating factors moves most where the signs of the deviations are those of the factors.
+/// A product of deviating factors deviates most if the deviations have the signs of the factors.
 std::vector<Array> factor_distances(const Probe& probe, const Bounded& operand) {
   const Array size = magnitude(operand.value);
   Array wide = size.clone();
@@ -226,8 +226,8 @@ std::vector<Array> factor_distances(const Probe& probe, const Bounded& operand) 
 
 bool multiplies(const Op& op) { return is_sum(op) && op.attributes.text("combiner") == "multiply"; }
 
-/// Whether an operation on operands that are certain has one right result: chosen elements, and functions whose results
-/// are rounded correctly everywhere.
+/// Whether an operation on exact operands has a unique result: selected elements, and functions that are always rounded
+/// correctly.
 bool is_certain(const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands) {
   if (any_error(operands)) return false;
   if (op.kind == Kind::elementwise) {
@@ -268,14 +268,14 @@ bool cancels(const Op& op) {
   return function.compare(0, 4, "gelu") == 0;
 }
 
-/// Sine and cosine turn within an interval: their slope is at most 1.
+/// Whether the function is sine or cosine, which are not monotone; their slope is at most 1.
 bool turns(const Op& op) {
   if (op.kind != Kind::elementwise) return false;
   const std::string& function = op.attributes.text("function");
   return function == "sin" || function == "cos";
 }
 
-/// From errors of operands, and from how a kernel of several operations computes.
+/// Bounds from errors of operands, and from the arithmetic of a kernel of several operations.
 std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, const Op& op,
                              const std::vector<Bounded>& operands, const std::vector<Array>& results,
                              const Numerics& numerics) {
@@ -297,7 +297,7 @@ std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, 
     return solve_bounds(op, operands, results[0]);
   }
   if (any_error(operands)) {
-    // Bits are those of the operand's own type.
+    // A bitcast needs the operand's type.
     const DType type =
         op.kind == Kind::bitcast && is_float(operands[0].value.dtype()) ? operands[0].value.dtype() : DType::f64;
     std::vector<Array> bounds =
@@ -308,7 +308,7 @@ std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, 
   return std::vector<Array>(results.size());
 }
 
-/// Of sums in any order, and of what cancels in them.
+/// Adds the rounding of sums in any order, and of cancellation.
 void add_sums(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands,
               const std::vector<Array>& results, std::vector<Array>& bounds) {
   if (is_sum(op) && is_float(results[0].dtype())) {
@@ -332,10 +332,10 @@ void add_sums(const Graph& graph, const GraphFunction& function, const Op& op, c
   }
 }
 
-/// Of every result, rounded to its type.
+/// Adds the rounding of every result to its type.
 void add_rounding(const Op& op, const std::vector<Bounded>& operands, const std::vector<Array>& results,
                   std::vector<Array>& bounds) {
-  // exp(0) is 1 and what vanishes is 0 whoever computes it.
+  // exp(0) is 1, and an underflow is 0, in every implementation.
   const bool is_certain_exp =
       op.kind == Kind::elementwise && op.attributes.text("function") == "exp" && !any_error(operands);
   for (std::size_t r = 0; r < results.size(); ++r) {

@@ -11,7 +11,7 @@ namespace tilesim::validate {
 
 namespace {
 
-/// Numbers are all multiples of 2^grid and at most `largest`; coarse: not so fine that no sum of them can be exact.
+/// All numbers are multiples of 2^grid and at most `largest`; coarse: the grid is not too fine for exact sums.
 struct Scale {
   int grid = std::numeric_limits<int>::max();
   double largest = 0;
@@ -28,7 +28,7 @@ struct Scale {
   }
 };
 
-/// Stops where a number and the grid of others lie more than the digits of `type` apart.
+/// Stops at a number that is further from the grid than the digits of `type`.
 Scale scale_of(const Array& array, DType type) {
   constexpr std::int64_t block = 1024;
   std::array<double, block> wide{};

@@ -1,4 +1,4 @@
-// Sums that come out exactly, whatever their order.
+// Detects sums that are exact in any order.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace tilesim::validate {
 
-/// Whether sums of `n` products (of n numbers: b null), in any order, and `added` to them come out exactly in `type`:
-/// every partial sum is a multiple of the grid and no larger than its digits hold.
+/// Whether sums of `n` products (of n numbers: b null), in any order, and `added` to them are exact in `type`: every
+/// partial sum is a multiple of the grid and fits its digits.
 bool sums_exactly(const Array& a, const Array* b, std::int64_t n, const Array* added, DType type);
 
 }  // namespace tilesim::validate

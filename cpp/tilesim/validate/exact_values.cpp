@@ -12,7 +12,7 @@ namespace tilesim::validate {
 
 namespace {
 
-/// Results that are legal indices or conditions whatever the operands are.
+/// Whether results are legal indices or conditions for any operands.
 bool is_bounded(const Op& op) {
   if (op.kind == Kind::top_k || op.kind == Kind::sort) return true;
   if (op.kind != Kind::reduce) return false;
@@ -40,7 +40,7 @@ bool is_index(const Op& op, std::size_t operand) {
   }
 }
 
-/// Finds what may be drawn, until functions and their callers agree.
+/// Finds the values that may be drawn, until functions and their callers agree.
 class PatternPlanner {
  public:
   PatternPlanner(const Graph& graph, const std::set<std::string>& tensors) : graph_(graph), tensors_(tensors) {
@@ -86,7 +86,7 @@ class PatternPlanner {
     }
   }
 
-  /// Marks what indices are computed from, last operations first.
+  /// Marks the values from which indices are computed, last operations first.
   void keep_indices(std::size_t f) {
     const GraphFunction& function = graph_.functions[f];
     std::vector<bool> wanted(function.values.size(), false);

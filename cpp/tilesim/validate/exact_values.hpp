@@ -12,11 +12,10 @@
 
 namespace tilesim::validate {
 
-/// keep: the values of the ordinary run (integers, scalars, what indices and loops depend on). dense: 1 and 2 of either
-/// sign (vectors: positive), so that no term of a sum is lost unseen. one_hot: every second vector along `axes` has one
-/// element; for operands of products with something that is not exact. peaks: along `axes` a few zeros among numbers
-/// whose exponential is 0; for softmax, whose sum is then a whole number.
-/// zero: their maximum.
+/// keep: the values of the ordinary run (integers, scalars, values on which indices and loops depend). dense: 1 and 2
+/// of either sign (vectors: positive), so that a lost term changes a sum. one_hot: every second vector along `axes` has
+/// one element; for operands of products with an inexact operand. peaks: along `axes`, a few zeros among numbers whose
+/// exponential is 0; for softmax, whose sum is then a whole number. zero: zeros, the maxima of peaks.
 enum class Draw : std::uint8_t { keep, dense, one_hot, peaks, zero };
 
 struct Pattern {

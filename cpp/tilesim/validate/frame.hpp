@@ -1,4 +1,4 @@
-// The reference's values of one call of a function, each with how far a tiled program may be off.
+// The reference's values of one call of a function, each with a bound on a tiled program's deviation.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace tilesim::validate {
 
-/// Values of one call of a function with their deviations, computed when asked for.
+/// Values of one call of a function with their deviations, computed on request.
 class Frame {
  public:
   struct Shared {
@@ -54,7 +54,7 @@ class Frame {
     rounds_[at(id)] = std::move(rounds);
   }
 
-  /// Sets results that operations gave before on the same operands: only their bounds are computed.
+  /// Sets known results of operations on the same operands; only their bounds are then computed.
   void set_results(const std::map<ValueId, Array>* results) { results_ = results; }
 
   const Bounded& value(ValueId id) {

@@ -1,4 +1,4 @@
-// What lowering made of a graph, as verification sees it.
+// Properties of a lowered graph and its program, for verification.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ double largest_row(const Matrix& a) {
 
 double unit_of(const Array& result) { return unit_roundoff(result.dtype() == DType::f64 ? DType::f64 : DType::f32); }
 
-/// One matrix of a batch in f64, its axes exchanged where asked for.
+/// One matrix of a batch in f64, transposed if `turned`.
 Matrix matrix_of(const Array& array, std::int64_t number, bool turned) {
   const std::int64_t rows = array.shape()[array.shape().size() - 2], columns = array.shape().back();
   Matrix found(rows, columns);
@@ -83,7 +83,7 @@ void put(const Matrix& bound, Array& to, std::int64_t number, bool turned) {
   std::ranges::copy(own.elements, to.as<double>() + number * own.rows * own.columns);
 }
 
-/// The rows and columns in opposite order: an upper triangle becomes a lower one.
+/// The rows (and columns) in reverse order: an upper triangle becomes a lower one.
 Matrix reversed(const Matrix& a, bool columns_too) {
   Matrix c(a.rows, a.columns);
   for (std::int64_t i = 0; i < a.rows; ++i)
@@ -99,7 +99,7 @@ Matrix triangle(Matrix a, bool unit) {
   return a;
 }
 
-/// e = |T^-1| (gamma |T| |x| + |dT| |x| + |db|), and what the error adds to |x| on the right.
+/// e = |T^-1| ((gamma |T| + |dT|) (|x| + e) + |db|), with a bound on the terms in e on the right.
 Matrix substitution_bound(const Matrix& t, const Matrix& dt, const Matrix& x, const Matrix& db, double g) {
   const Matrix inverse = inverse_magnitude(t), size = magnitude(x);
   Matrix relative = magnitude(t);
@@ -154,7 +154,7 @@ Matrix factor_bound(const Matrix& l, const Matrix& da, double g) {
     rate = next;
   }
   Matrix bound = product(size, found);
-  for (double& element : bound.elements) element *= 1.01;  // what further turns would add
+  for (double& element : bound.elements) element *= 1.01;  // margin for further iterations
   return bound;
 }
 
@@ -165,8 +165,8 @@ Matrix leading(const Matrix& a, std::int64_t n) {
   return c;
 }
 
-/// Of a factor whose pivot number `bad` is NaN: what comes before it is bounded as ever. The pivot is surely negative
-/// where its error cannot lift it to zero; elsewhere nothing is known of what follows.
+/// Bound of a factor whose pivot number `bad` is NaN; the part before it has the usual bound. If the pivot's error
+/// cannot lift it to zero, the pivot is negative, and the rest is NaN; otherwise the rest is unbounded.
 Matrix broken_bound(const Matrix& a, const Matrix& l, const Matrix& da, std::int64_t bad, double g) {
   Matrix bound(l.rows, l.rows);
   std::ranges::fill(bound.elements, infinite);

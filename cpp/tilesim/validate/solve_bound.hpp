@@ -5,9 +5,9 @@
 
 namespace tilesim::validate {
 
-/// How far a linear_solve in the vector unit's arithmetic may be from the exact result: the backward error of
-/// substitution and of Cholesky's method, which holds for every order of the sums, carried through the inverse of the
-/// factor. Deviations of the operands are carried with it. Infinite where the matrix is too close to singular to tell.
+/// Bounds on the error of a linear_solve in the vector unit's arithmetic: the backward error of substitution and of
+/// Cholesky's method, for any order of the sums, carried through the inverse of the factor, as are deviations of the
+/// operands. Infinite if the matrix is too close to singular.
 std::vector<Array> solve_bounds(const Op& op, const std::vector<Bounded>& operands, const Array& result);
 
 }  // namespace tilesim::validate

@@ -24,7 +24,7 @@ Comparison compare(const Array& tiled, const Bounded& wanted) {
   Comparison row;
   row.elements = tiled.size();
   const Array a = tiled.to(DType::f64), b = wanted.value.to(DType::f64);
-  // Stored in a narrower type than the value's, both sides are rounded once more.
+  // If the tensor has a narrower type than the value, both sides are rounded once more.
   const bool narrower = is_float(tiled.dtype()) && tiled.dtype() != wanted.value.dtype();
   const double u = narrower ? 2 * unit_roundoff(tiled.dtype()) : 0;
   for (std::int64_t i = 0; i < row.elements; ++i) {
@@ -53,14 +53,14 @@ struct Instance {
   std::map<ValueId, Array> inputs, reference;
   std::map<ValueId, std::string> names;  ///< of tensors
   std::int64_t ordinal = 0, caller = 0;
-  const Op* call = nullptr;  ///< in the caller, where it is known
+  const Op* call = nullptr;  ///< in the caller; null if unknown
 };
 
-/// What the second run takes over from the first, and how it draws the rest.
+/// Data that the second run takes from the first, and the patterns by which it draws the rest.
 struct Exact {
   Patterns patterns;
   std::map<std::pair<std::int64_t, ValueId>, Array> kept;  ///< by call and value
-  std::set<std::pair<std::int64_t, ValueId>> stored;       ///< what kernels store; everything else follows from it
+  std::set<std::pair<std::int64_t, ValueId>> stored;       ///< values that kernels store; all others follow from them
 };
 
 std::map<std::string, DType> types_of(const program::Program& program) {
@@ -77,7 +77,7 @@ std::set<std::string> names_of(const program::Program& program) {
 
 class Verifier {
  public:
-  /// `exact`: what the first run leaves for the second; `second`: whether this is that one.
+  /// `exact`: data that the first run leaves for the second; `second`: whether this is the second run.
   Verifier(const Graph& prepared, const program::Program& program, const Machine& machine,
            const std::map<std::string, Array>& inputs, const PlainWeights& plain, Exact* exact, bool second,
            CancelToken* cancel)
@@ -131,13 +131,13 @@ class Verifier {
       if (!check(join(operations, "+"), tensor, array, wanted)) continue;
       rows_.back().rounds = frame.rounds(found->second);
       if (exact_ && !second_ && !joins) mark_stored(tensor);
-      // What later kernels read.
+      // Later kernels read the reference's values.
       const Array next = instance.reference.at(found->second).to(array.dtype());
       std::memcpy(array.bytes(), next.bytes(), static_cast<std::size_t>(array.nbytes()));
     }
   }
 
-  /// Outputs that no kernel was seen to store.
+  /// Compares outputs that no observed kernel stored.
   void finish(const std::map<std::string, Array>& outputs) {
     const GraphFunction& entry = shared_.graph.entry();
     for (const ValueId output : entry.outputs) {
@@ -145,7 +145,7 @@ class Verifier {
       const auto found = outputs.find(tensor);
       if (checked_.count(tensor) || found == outputs.end()) continue;
       program::Observed last{{tensor}, {}, 0, {}, {}, {{tensor, found->second.clone()}}, {}};
-      last.loaded = tensors_;  // it lies in one of them: an operation of the tensor's name computes nothing here
+      last.loaded = tensors_;  // the output is a view of one of these tensors, so that no kernel has its name
       observe(last);
     }
   }
@@ -153,7 +153,7 @@ class Verifier {
   std::vector<Comparison> rows() && { return std::move(rows_); }
 
  private:
-  /// How many kernels of a function store to an actual tensor.
+  /// Number of kernels of a function that store to an actual tensor.
   std::int64_t storing(const program::Observed& kernel, const std::string& tensor) const {
     const auto count = [&](const std::string& name) {
       const auto found = storing_.find({kernel.function, name});
@@ -176,7 +176,7 @@ class Verifier {
     return false;
   }
 
-  /// Whether the kernel is the last that stores a part; the operations of all of them then.
+  /// Whether the kernel is the last that stores a part; `operations` then has those of all parts.
   bool all_parts(const program::Observed& kernel, const std::string& tensor, std::vector<std::string>& operations) {
     std::vector<std::vector<std::string>>& seen = parts_[{kernel.call, tensor}];
     seen.push_back(kernel.operation);
@@ -211,7 +211,7 @@ class Verifier {
     return values;
   }
 
-  /// In the call under way and in those that it is part of.
+  /// Marks a tensor as stored, in the current call and in its callers.
   void mark_stored(const std::string& tensor) {
     for (const auto& [ordinal, instance] : instances_)
       if (const auto own = instance.by_tensor.find(tensor); own != instance.by_tensor.end())
@@ -230,8 +230,8 @@ class Verifier {
     return fits;
   }
 
-  /// The instance of the call that the kernel belongs to. It and those of its callers begin when a first kernel in any
-  /// of them is seen: a caller may have none.
+  /// The instance of the call to which the kernel belongs. Instances of this call and its callers begin with the first
+  /// kernel seen in any of them, since a caller may have no kernels.
   Instance& called(const program::Observed& kernel) {
     std::int64_t caller = 0;
     for (const auto& [ordinal, function] : kernel.calls) {
@@ -260,13 +260,13 @@ class Verifier {
       instance.inputs[callee->inputs[i]] = argument(caller, call ? call->operands[i] : no_value, actual);
     }
     run_reference(instance);
-    // What earlier calls stored is not needed again, except by callers.
+    // Values of earlier calls are not needed again, except by callers.
     if (from == 0) std::erase_if(instances_, [](const auto& entry) { return entry.first != 0; });
     Instance& stored = instances_[ordinal] = std::move(instance);
     if (second_) publish(stored);
   }
 
-  /// What a call gives is one tensor in it and in its caller: both hold the values that were drawn in the call.
+  /// A call's result is one tensor in callee and caller: the caller takes the values drawn in the call.
   void publish(const Instance& instance) {
     const auto caller = instances_.find(instance.caller);
     if (instance.call == nullptr || caller == instances_.end()) return;
@@ -281,7 +281,7 @@ class Verifier {
     if (given_on && caller->first != 0) publish(caller->second);
   }
 
-  /// The operation that a kernel's call comes from; null where its first result has no tensor.
+  /// The operation for which a kernel's call was made; null if its first result has no tensor.
   static const Op* call_of(const Instance& caller, const std::map<std::string, std::string>& bindings,
                            const std::string& prefix) {
     const auto bound = bindings.find(prefix + "result0");
@@ -292,7 +292,7 @@ class Verifier {
     return nullptr;
   }
 
-  /// What a call gets: by the value where it is known, since a tensor holds two of them where a state is overwritten.
+  /// Argument of a call, by its value if known, because the tensor of an overwritten state holds two values in turn.
   Array argument(const Instance& caller, ValueId value, const std::string& tensor) const {
     if (const auto input = caller.inputs.find(value); input != caller.inputs.end()) return input->second;
     if (value == no_value)
@@ -301,7 +301,7 @@ class Verifier {
     return known == caller.reference.end() ? given(tensor) : known->second;
   }
 
-  /// Marks results that change with what is drawn unless a kernel stores them: bits or elements of other values.
+  /// Marks results that change with drawn values unless a kernel stores them: bits or elements of other values.
   void mark_following(const Op& op, std::size_t function, std::vector<bool>& following) const {
     if (!second_ || !op.functions.empty()) return;
     const std::vector<Pattern>& own = exact_->patterns.values[function];
@@ -312,7 +312,7 @@ class Verifier {
       if (result != no_value) following[at(result)] = follows;
   }
 
-  /// Whether a result is an output copied from a tensor: what follows reads that one, so both hold the same elements.
+  /// Whether a result is an output copied from a tensor that later operations read: both then need equal elements.
   static bool repeats(const Op& op, const Instance& instance) {
     return std::ranges::count(instance.function->outputs, op.results[0]) > 0 && is_view(op) &&
            lies_in_tensor(op.operands[0], instance);

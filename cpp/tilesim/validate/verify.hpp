@@ -21,7 +21,7 @@ struct Comparison {
   double largest = 0;        ///< largest |tiled - reference|
   double error = 0;          ///< |tiled - reference| at the element where error / bound is largest
   double bound = 0;          ///< at that element
-  double ratio = 0;          ///< largest error / bound; infinite where a bound is 0 and bits differ, or sizes do
+  double ratio = 0;          ///< largest error / bound; infinite if a bound is 0 and bits differ, or if sizes differ
   double scale = 0;          ///< largest magnitude of the reference
   std::int64_t worst = 0;    ///< row-major position of the largest ratio
   bool ok = true;            ///< whether every element is within its bound, in both runs
@@ -31,14 +31,14 @@ struct Comparison {
   std::string rounds;        ///< why the second run does not require equal bits; empty: it does
 };
 
-/// `prepared`: the graph that lowering worked on. `inputs`: arrays by tensor name for roles input, weight, state.
-/// After each kernel its stored tensors are compared and set to the reference's values, so that an error shows at the
-/// operation that makes it. Tensors local to called functions are compared through the call's results. Throws UserError
-/// as `execute` does.
+/// Compares the tensors that each kernel stores with the reference, and sets them to the reference's values, so that an
+/// error shows at the operation that causes it. Tensors local to called functions are compared through the call's
+/// results. Throws UserError as `execute` does.
 ///
-/// `executor`: carries out tile computes; null: their meaning.
-/// `exact`: everything once more on values of exact_values.hpp, drawn anew for every stored tensor: where no operation
-/// of the kernel rounds, the bits must be the same, and no sum is so long that a lost part of it lies within a bound.
+/// `prepared`: the lowered graph. `inputs`: arrays by tensor name for roles input, weight, state. `executor`: executes
+/// tile computes; null: by their definition. `exact`: also runs on values of exact_values.hpp, drawn anew for every
+/// stored tensor. If no operation of a kernel rounds them, the bits must be equal; sums are so short that a lost part
+/// exceeds the bound.
 std::vector<Comparison> verify(const Graph& prepared, const program::Program& program, const Machine& machine,
                                const std::map<std::string, Array>& inputs, bool exact = true,
                                CancelToken* cancel = nullptr, TileExecutor* executor = nullptr);

@@ -21,8 +21,8 @@ enum class CompiledExpr::Code : std::uint8_t {
   less_equal,
   logical_not,
   truth,         ///< 1 where not 0
-  skip_if_zero,  ///< leaves a 0 on the stack and goes on at step `first`, or drops the value
-  skip_if_true,  ///< leaves a 1 on the stack and goes on at step `first`, or drops the value
+  skip_if_zero,  ///< if 0: leaves a 0 on the stack and jumps to step `first`; else drops the value
+  skip_if_true,  ///< if not 0: leaves a 1 on the stack and jumps to step `first`; else drops the value
   read,          ///< of tensor `first`, with `count` indices
 };
 
@@ -63,7 +63,7 @@ struct Split {
   }
 };
 
-/// Takes off a min or max with a constant: returns the other argument.
+/// Removes a min or max with a constant; returns the other argument.
 std::optional<Expr> peel(const Expr& e, K kind, std::int64_t& bound) {
   if (e.kind() != kind) return std::nullopt;
   for (std::size_t i = 0; i < 2; ++i)
@@ -76,7 +76,7 @@ std::optional<Expr> peel(const Expr& e, K kind, std::int64_t& bound) {
 
 }  // namespace
 
-/// Writes the postfix program and keeps account of the stack.
+/// Writes the postfix program and tracks the stack depth.
 class CompiledExpr::Emitter {
  public:
   Emitter(CompiledExpr& target, const std::function<int(const std::string&)>& slot_of,

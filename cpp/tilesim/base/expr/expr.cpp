@@ -20,7 +20,7 @@ struct Expr::Node {
 
 namespace {
 
-/// Deeper trees could overflow the stack of the recursions over them.
+/// Limit on the depth of trees, because recursions over deeper ones could overflow the stack.
 constexpr int depth_limit = 500;
 
 }  // namespace
@@ -91,7 +91,7 @@ struct LinearSum {
     return std::all_of(terms.begin(), terms.end(), [](const auto& term) { return term.second == 0; });
   }
 
-  /// Takes out the whole multiples of `divisor`, divided by it; what stays has its constant in [0, divisor).
+  /// Removes the multiples of `divisor` and returns them divided by it; the constant left is in [0, divisor).
   LinearSum take_multiples(std::int64_t divisor) {
     LinearSum multiples;
     multiples.constant = floor_div(constant, divisor);
@@ -115,7 +115,7 @@ std::int64_t extreme(K kind, std::int64_t a, std::int64_t b) {
   return kind == K::min ? std::min(a, b) : std::max(a, b);
 }
 
-/// min(min(x, c), d) with constants c and d: the inner constant's place in `e`, or -1.
+/// Position of a constant argument of min or max, to merge min(min(x, c), d); -1: none.
 int constant_argument(const Expr& e, K kind) {
   if (e.kind() != kind) return -1;
   return e.arguments()[0].is_constant() ? 0 : e.arguments()[1].is_constant() ? 1 : -1;

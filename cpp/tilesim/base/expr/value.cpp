@@ -115,7 +115,7 @@ Expr::Range modulo_range(Expr::Range r, std::int64_t divisor) {
   return {floor_mod(r.low, divisor), floor_mod(r.high, divisor)};
 }
 
-/// 1 where surely true, 0 where surely false, otherwise both.
+/// Range of a truth value: 1 if always true, 0 if never true, otherwise both.
 Expr::Range truth_range(bool always, bool never) { return {always ? 1 : 0, never ? 0 : 1}; }
 
 }  // namespace

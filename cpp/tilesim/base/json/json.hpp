@@ -47,7 +47,7 @@ class Json {
   bool is_number() const { return kind_ == Kind::integer || kind_ == Kind::number; }
   bool is_null() const { return kind_ == Kind::null; }
 
-  // Typed access: UserError naming place, what was found and what is wanted.
+  // Typed access. Throws UserError with the place, the value found and the type wanted.
   bool as_bool() const;
   std::int64_t as_int() const;
   std::int64_t as_int(std::int64_t low, std::int64_t high) const;  ///< range-checked

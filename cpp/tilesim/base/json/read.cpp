@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t json_depth_limit = 200;
 
-/// Where the lexer has got to, and the line and column of that.
+/// Position of the lexer, with its line and column.
 class Position {
  public:
   explicit Position(std::string_view text) : text_(text) {}
@@ -24,7 +24,7 @@ class Position {
     if ((++consumed_ & 0xFFF) == 0) worked(1 << 13);
   }
 
-  /// Line of the last character of the current token. A number's end is seen only one character further on.
+  /// Line of the last character of the current token. The lexer detects a number's end one character later.
   int line(bool after_number = false) {
     std::size_t end = consumed_ > 0 ? consumed_ - 1 : 0;
     const bool digit = end < text_.size() && text_[end] >= '0' && text_[end] <= '9';
@@ -133,7 +133,7 @@ class JsonHandler {
     fail("not valid JSON: " + shortened(reason), {});
   }
 
-  /// The library takes a zero byte behind a value for the end of the text, whatever follows.
+  /// Rejects a zero byte after a value, which the library takes for the end of the text.
   void refuse_zero_byte() const { fail("not valid JSON: a zero byte follows the value", {}); }
 
   Json take() { return std::move(root_); }
@@ -151,7 +151,7 @@ class JsonHandler {
     throw UserError({what, at.empty() ? place : place + " (" + at + ")", value, {}, {}});
   }
 
-  /// The library quotes the offending bytes as they are, and all of them.
+  /// Shortens the offending bytes, which the library quotes completely and unchanged.
   static std::string shortened(std::string_view text) {
     constexpr std::size_t longest = 200;
     std::string result;
@@ -159,7 +159,7 @@ class JsonHandler {
     return text.size() > longest ? result + "..." : result;
   }
 
-  /// "core.arrays[1].rows": of the value that comes next.
+  /// Path of the next value: "core.arrays[1].rows".
   std::string path() const {
     std::string text;
     for (const Level& level : levels_) {

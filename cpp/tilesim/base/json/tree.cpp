@@ -6,7 +6,7 @@ namespace tilesim {
 
 namespace {
 
-/// What is left of `budget` once the values within are counted; below zero: there are more.
+/// `budget` less the number of values within; negative if they are more.
 std::int64_t left_of(const Json& json, std::int64_t budget) {
   if (json.is_array())
     for (const Json& item : json.items())

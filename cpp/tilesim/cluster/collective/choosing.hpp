@@ -11,8 +11,8 @@ namespace tilesim::cluster {
 struct CollectiveTime {
   Closed time;
   int classes = 1;
-  std::int64_t messages = 0;  ///< number of consecutive messages; 0: the time is from a formula
-  bool formula = true;        ///< false: the time is that of `chunks`, for lack of a formula
+  std::int64_t messages = 0;  ///< number of consecutive messages; 0: the time follows from a formula
+  bool formula = true;        ///< false: without a formula, the time is that of `chunks`
 };
 
 /// Time of a request on the network without faults; empty if neither formula nor few messages give it. Replaces "auto"

@@ -326,7 +326,7 @@ std::optional<Closed> spread_over(Operation operation, const Choice& choice, con
   }
   if (choice.algorithm == "halving-doubling") return halving_over(operation, axes, bytes);
   if (choice.algorithm == "direct" && own) return Closed{direct_over(operation, axes, bytes), true};
-  // As many rings as members of a node, which a switch of the first dimension connects.
+  // One ring per member of a node, if a switch of the first dimension connects them.
   const bool nodes = axes.size() == 2 && axes[0].dimension == 0 && own_links({axes[0]});
   if (choice.algorithm != "ring" || !nodes || (choice.rings > 0 && choice.rings != axes[0].size)) return std::nullopt;
   if (own) return Closed{rings_through(operation, axes[0], axes[1], bytes), true};

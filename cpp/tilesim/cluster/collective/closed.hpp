@@ -14,7 +14,7 @@ namespace tilesim::cluster {
 struct Choice {
   std::string algorithm = "auto";  ///< ring, tree, halving-doubling, bruck, direct, torus, hierarchical
   int rings = 0;                   ///< directed rings; 0: one per direction of the links
-  int pieces = 0;  ///< for trees, broadcasts, hierarchical; 0: chosen by bytes, rate and latency, for hierarchical
+  int pieces = 0;  ///< for trees, broadcasts and hierarchical; 0: hierarchical chooses by bytes, rate and latency
   int root = 0;
   bool operator==(const Choice&) const = default;
 };

@@ -56,7 +56,7 @@ Made make_broadcast(const Request& request, const std::vector<Axis>& axes, int n
   return broadcast_ring(n, choice.root, pieces, both);
 }
 
-/// Positions inside their node of a group's members, by node; a single list if no switch connects the devices of a
+/// Positions of a group's members within their node, by node; a single list if no switch connects the devices of a
 /// node.
 std::vector<std::vector<int>> by_nodes(const Network& network, const std::vector<int>& places) {
   if (network.dimensions().size() < 2 || network.dimensions()[0].grid()) return {places};

@@ -158,8 +158,8 @@ Template flat_rings(Operation operation, int inside, int nodes) {
   program.parts = inside;
   const int n = inside * nodes;
   program.pieces = static_cast<std::int64_t>(n) * inside;
-  // Part p of a block goes on the ring on which its owner is member p of its node, for all devices alike. Messages of
-  // different rings have different steps, since none waits for the other.
+  // Part p of a block takes the ring in which the block's owner is member p of its node. Messages of different rings
+  // have different steps, since none waits for the other.
   std::vector<Template::Sent> gathered;
   for (int t = 0; t + 1 < n; ++t)
     for (int p = 0; p < inside; ++p) {

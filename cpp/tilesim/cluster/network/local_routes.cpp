@@ -190,7 +190,7 @@ int class_of_link(const Dimension& dimension, int local, bool by_xor) {
     const int from = local / size, to = local % size;
     return by_xor ? from ^ to : (to - from + size) % size;
   }
-  return local / size;  // of a switch or a tree with one leaf: up, down
+  return local / size;  // up and down links of a switch or of a tree with one leaf
 }
 
 }  // namespace tilesim::cluster

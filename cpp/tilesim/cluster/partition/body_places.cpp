@@ -144,7 +144,7 @@ ValueId Body::own_update(const Op& op, const Rule& rule, const Division& divisio
     if (atoms.empty() || size == type(op.operands[0]).shape[axis]) continue;
     const std::int64_t window = std::min(size, part);
     const ValueId start = start_of(op, operands, axis, size, atoms, part), own = clamped(0, start, part - window);
-    const ValueId shift = binary(Function::subtract, own, start);  // of the window in the update
+    const ValueId shift = binary(Function::subtract, own, start);  // start of the window in the update
     update =
         taken(padded_around(update, axis, window), axis, binary(Function::add, shift, whole_number(window)), window);
     const ValueId place = binary(Function::add, places(rank, axis, window), shift);

@@ -71,7 +71,7 @@ class Propagation {
     return state;
   }
 
-  /// Atoms over which a value is per-device shard none of its axes, whatever its sharding says.
+  /// Removes atoms over which a value is per-device from its given sharding: they shard none of its axes.
   static void bar(State& state, const Atoms& own) {
     for (Atoms& given : state.given)
       for (std::size_t i = 0; i < given.size(); ++i)

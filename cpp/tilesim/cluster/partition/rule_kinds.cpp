@@ -39,7 +39,7 @@ class Maker {
   }
   void on(std::size_t operand, std::size_t axis, int factor) { rule_.operands[operand][axis].push_back(factor); }
   void gives(std::size_t index, std::size_t axis, int factor) { rule_.results[index][axis].push_back(factor); }
-  void keeps(std::size_t axis, int factor) {  ///< of the first operand and the first result
+  void keeps(std::size_t axis, int factor) {  ///< sets an axis of the first operand and first result
     on(0, axis, factor);
     gives(0, axis, factor);
   }

@@ -158,7 +158,7 @@ void ChainLowering::clear_borders(Block& block) const {
     zeros(tile, axes, top_ + read_, left, span_ - top_ - read_, columns_used_, block);
 }
 
-/// View of an operand of a stage's fused operations, by the axes of the stage's result.
+/// View of an operand of a stage's fused operations, with one dim per axis of the stage's result.
 View ChainLowering::leaf_view(Stage stage, std::size_t number, const std::vector<Expr>& extent) const {
   const ChainStageOps& own = ops(stage);
   const ChainLeaf& leaf = own.leaves[number];

@@ -96,7 +96,7 @@ class StageReader {
     if (at.find("a_format") || at.find("b_format")) return "an operand is sparse";
     stage.x.channel = stage.y.channel = static_cast<int>(last);
     stage.x.row = stage.y.row = static_cast<int>(last) - 1;
-    constexpr std::int64_t few = 128;  // matrices with fewer rows are tiled together, as columns
+    constexpr std::int64_t few = 128;  // up to this many rows, a tile spans several matrices, whose rows are columns
     if (last == 3 || (last == 2 && a[1] <= few && a[0] > 1 && a[0] >= context_.machine.core.count)) {
       stage.x.row = stage.y.row = static_cast<int>(last) - 2;
       stage.x.column = stage.y.column = static_cast<int>(last) - 1;

@@ -78,7 +78,7 @@ std::string Grouping::surroundings(int i) const {
 
 namespace {
 
-/// Rank of a rule in the search for cuts, 0 first: rules that cause repeated reads of tensors. -1: the search skips it.
+/// Rank of a rule in the search for cuts; rank 0 (rules that cause repeated reads) is tried first. -1: not searched.
 int doubt_of(Rule rule) {
   if (rule == Rule::epilogue || rule == Rule::siblings) return 0;
   if (rule == Rule::prologue) return 1;

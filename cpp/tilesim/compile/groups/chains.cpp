@@ -44,7 +44,7 @@ class ChainSearch {
   int count() const { return static_cast<int>(kernels_.size()); }
   const Op& op(int i) const { return context_.function.ops[number(i)]; }
 
-  /// A chain runs its first products later than the graph does: no operation may overwrite values.
+  /// Whether chains are allowed: not if operations overwrite values, since a chain runs its first products later.
   bool may_run() const {
     if (!context_.options.only.empty() || !context_.function.aliases.empty()) return false;
     return std::ranges::none_of(context_.function.ops, [&](const Op& one) {

@@ -8,8 +8,8 @@
 
 namespace tilesim::lower {
 
-/// Joins product kernels whose only reader is the next one, if the estimate is less time, or equal time and fewer
-/// bytes. Returns a row for each chain considered.
+/// Joins product kernels whose only reader is the next one, if that lowers the estimated time, or the bytes at equal
+/// time. Returns a row for each chain considered.
 std::vector<FusionCandidate> join_chains(std::vector<Kernel>& kernels, const Context& context, const Uses& uses,
                                          const KeptApart& kept_apart);
 

@@ -54,7 +54,7 @@ const Apart* Grouping::apart(ValueId value) const {
   return found == kept_apart_.end() ? nullptr : &found->second;
 }
 
-/// The reason why the search for cuts excludes the operation from the rule; empty: it does not.
+/// The reason why the search for cuts excludes the operation from the rule; empty: not excluded.
 std::optional<Apart> Grouping::cut(Rule rule, int op) const {
   auto found = cuts_.find({rule, op});
   if (found == cuts_.end()) found = cuts_.find({rule, -1});

@@ -56,7 +56,7 @@ class KernelGraph {
   const Uses& uses_;
   std::vector<std::set<int>> readers_;  ///< by kernel: operations of other kernels that read its values
   std::vector<int> first_, last_;       ///< by kernel: its first and last operation
-  std::vector<int> spanned_;            ///< by operation: last one of the kernels that begin no later (never decreases)
+  std::vector<int> spanned_;  ///< by operation: last operation of all kernels that begin no later (never decreases)
 };
 
 /// A rule, and similar operations to exclude from it: they join no product's epilogue and no vector kernel that reads
@@ -163,7 +163,7 @@ class Grouping {
   struct Tail {
     int root;
     std::set<int> ops;
-    double spared;  ///< bytes that the vector kernel moves less
+    double spared;  ///< bytes that the vector kernel no longer moves
     bool whole;     ///< the vector kernel is removed completely
   };
   std::vector<Tail> tails_;

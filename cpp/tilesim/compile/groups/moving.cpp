@@ -8,7 +8,7 @@ namespace tilesim::lower {
 namespace {
 
 constexpr double tiles_part = 0.25;     ///< minimum share of the scratchpads for tiles
-constexpr double computed_part = 0.25;  ///< more, if a product's operands are computed: two buffers
+constexpr double computed_part = 0.25;  ///< additional share if a product's operands are computed, for two buffers
 constexpr double behind_part = 0.5;     ///< weight of memory time that other work hides
 
 }  // namespace
@@ -68,7 +68,7 @@ double Moving::room_of(const Kernel& kernel) const {
 void Moving::keep(const std::vector<Kernel>& kernels, const std::map<ValueId, std::vector<Use>>& uses,
                   std::vector<Traffic>& traffic) const {
   std::vector<std::pair<double, const std::vector<Use>*>> order;
-  const auto held = [&](const std::vector<Use>& use) { return use.front().second; };  // stored once
+  const auto held = [&](const std::vector<Use>& use) { return use.front().second; };  // bytes of the store (first use)
   for (const auto& [value, use] : uses) {
     double moved = 0;
     for (const auto& [kernel, bytes] : use) moved += bytes;

@@ -10,7 +10,7 @@ namespace tilesim::lower {
 
 namespace {
 
-using OrderedKernels = std::vector<std::size_t>;  ///< kernels
+using OrderedKernels = std::vector<std::size_t>;  ///< kernel numbers
 
 /// Dependences between kernels with the bytes of their values.
 class KernelOrder {
@@ -49,7 +49,7 @@ class KernelOrder {
     return most;
   }
 
-  /// Order that picks, among the first 16 ready kernels, the one after which the fewest bytes live.
+  /// Order that always picks, among the first 16 ready kernels, the one that leaves the fewest live bytes.
   OrderedKernels greedy() const {
     constexpr std::size_t most_asked = 16;
     std::vector<std::size_t> left = readers(), waits(kernels_.size(), 0);
@@ -131,7 +131,7 @@ class KernelOrder {
     return bytes;
   }
 
-  /// Bytes of values that die after the kernel: it is their last reader, or nobody reads its results. Updates `left`.
+  /// Bytes of values that die after the kernel: those it reads last, and its results without readers. Updates `left`.
   double freed(std::size_t kernel, std::vector<std::size_t>& left) const {
     double bytes = 0;
     for (std::size_t value : before_[kernel])

@@ -84,7 +84,7 @@ bool Grouping::join(int i) {
   return false;
 }
 
-/// Whether the kernel computes an operand of the operation: other rules then decide.
+/// Whether the kernel computes an operand of the operation, so that other rules decide.
 bool Grouping::makes_operand(int kernel, int i) const {
   return std::ranges::any_of(op(i).operands, [&](ValueId operand) {
     const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];

@@ -91,7 +91,7 @@ class Assignment {
     return kernel.anchor >= 0 && context_.function.ops[at(kernel.anchor)].kind == Kind::convolution;
   }
 
-  /// Keys and values of paged attention, read per page and head: these two axes are major, off the lanes and sublanes.
+  /// Paged attention reads keys and values per page and head: these axes are major, not on the lanes and sublanes.
   void page_by_page(ValueId id) {
     const Placement& placement = context_.placements[at(id)];
     const Shape& shape = context_.function.value(id).type.shape;

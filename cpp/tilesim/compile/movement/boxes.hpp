@@ -23,7 +23,7 @@ struct MovementLowering::Gather {
   std::size_t along = 0;                  ///< index into batch_axes of the axis that one transfer covers
   Shape boxes;                            ///< scatter: the tensor of boxes; empty: the result
   std::int64_t component = 0;             ///< the first component that `scale` describes
-  std::vector<std::size_t> apart;         ///< axes of the source, one per component; empty: `axis` alone
+  std::vector<std::size_t> apart;         ///< axes of the source, one per component; empty: only `axis`
   bool clip = false, fill = false;
 };
 

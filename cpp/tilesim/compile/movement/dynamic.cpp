@@ -1,4 +1,4 @@
-// Slices and updates whose start is data.
+// Slices and updates whose start depends on data.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
@@ -12,9 +12,9 @@ namespace tilesim::lower {
 
 using program::Block;
 
-/// Starts of a dynamic slice, clamped into range: an expression where the value is given with the program, otherwise
-/// a tensor of one element that the vector unit has clamped and the DMA reads. In mode error they stay as they are, and
-/// the transfer that they lead outside says so.
+/// Starts of a dynamic slice, clamped into range. A start known from loop counters or a program input is an expression;
+/// any other is a tensor of one element, which the vector unit clamps and the DMA reads. In mode error, starts are not
+/// clamped, and the transfer that they lead outside reports the error.
 std::vector<MovementLowering::Start> MovementLowering::clamped_starts(std::size_t first, const Shape& whole,
                                                                       const Shape& part) {
   std::vector<Start> starts;
@@ -63,7 +63,7 @@ Placement MovementLowering::clamp_scalar(const Placement& from, std::int64_t las
   return result;
 }
 
-/// A box of `box` between two tensors; the starts move it in the source or in the target.
+/// Moves a box of extents `box` between two tensors; the starts offset it in the source or in the target.
 void MovementLowering::move_box(const Placement& from, const Placement& to, const Shape& box,
                                 const std::vector<Start>& starts, bool starts_of_source) {
   const int suffix = steps_++;
@@ -94,7 +94,7 @@ void MovementLowering::dynamic_slice() {
   move_box(computed ? dense(x) : placement(x), placement(y_), shape_, starts, true);
 }
 
-/// The whole operand is copied first where the result is another tensor; the state's own update costs its part only.
+/// Copies the whole operand first if the result is another tensor; an update of a state in place moves only the part.
 void MovementLowering::dynamic_update() {
   const ValueId x = op_.operands[0], update = op_.operands[1];
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());

@@ -14,7 +14,7 @@ using program::View;
 
 namespace {
 
-/// A vector compute's nodes, appended one by one; of integers.
+/// Appends nodes to a vector compute; functions are of type i64.
 class Nodes {
  public:
   explicit Nodes(program::VectorOp& compute) : nodes_(compute.nodes) {}
@@ -34,7 +34,7 @@ class Nodes {
   std::vector<program::VectorNodeSpec>& nodes_;
 };
 
-/// A tensor of starts as the boxes index it, each with all of its components.
+/// The placement of start indices by batch axes only, without the axis of components.
 Placement of_boxes(Placement starts, std::size_t batch_rank) {
   for (AxisAccess& access : starts.axes)
     access.terms.erase(std::remove_if(access.terms.begin(), access.terms.end(),
@@ -81,7 +81,7 @@ void MovementLowering::gather() {
   load_boxes(g, {box_starts(g)});
 }
 
-/// Starts of several components: a transfer for each box, where that moves less than the operand copied to one axis.
+/// Whether to fetch boxes with several start components one by one: if that moves less than flattening the operand.
 bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const {
   if (components < 2) return false;
   const Shape& tile = context_.machine.layout.tile;
@@ -102,7 +102,7 @@ bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std
   const auto further = static_cast<std::int64_t>(components);
   const double fetched =
       static_cast<double>(boxes) * static_cast<double>(round_up(box * bytes, burst) + further * burst);
-  const double indices = static_cast<double>(further - 1) * padded_bytes(op_.operands[1]);  // read for each of them
+  const double indices = static_cast<double>(further - 1) * padded_bytes(op_.operands[1]);  // read for each component
   return fetched + indices < 2.0 * padded_bytes(op_.operands[0]);
 }
 
@@ -120,7 +120,7 @@ void MovementLowering::gather_apart(Gather g) {
   load_boxes(g, starts);
 }
 
-/// The starts of a tile of boxes, in slot "start", from their indices in slot "index".
+/// Computes the starts of a tile of boxes into slot "start", from their indices in slot "index".
 program::VectorOp MovementLowering::starts_of(const Gather& g, const Region& r, DType indices) {
   const std::size_t components = g.scale.size(), batch_rank = g.batch_axes.size();
   const std::int64_t tile = element_count(r.tiles);
@@ -128,8 +128,8 @@ program::VectorOp MovementLowering::starts_of(const Gather& g, const Region& r, 
   compute.extents = r.extent;
   compute.lane_dim = static_cast<int>(batch_rank) - 1;
   Nodes nodes(compute);
-  // A single index leads the transfer outside, and is named by it. Sums of several would not: where one of
-  // them is negative it takes the sum's place, where one is too large it does so behind the last element.
+  // In mode error, a single index outside its range leads the transfer outside, which names it. A sum of several may
+  // stay inside: a negative index then replaces the sum, and one that is too large does so with the span added.
   int sum = nodes.constant(0), valid = -1, wrong = -1;
   for (std::size_t i = 0; i < components; ++i) {
     View view{"index", 0, static_cast<std::int64_t>(i) * tile, {}};
@@ -159,13 +159,13 @@ program::VectorOp MovementLowering::starts_of(const Gather& g, const Region& r, 
   return compute;
 }
 
-/// The result has the batch axes in their order, but `along` last.
+/// The result has the batch axes in order, except that `along` is last.
 Placement MovementLowering::box_starts(const Gather& g) {
   const ValueId indices = op_.operands[1];
   const auto vector_dim = at(op_.attributes.integer("index_vector_dim"));
   const std::size_t components = g.scale.size(), batch_rank = g.batch_axes.size();
   Shape space;
-  std::vector<AxisAccess> read;  // index tensor axes by batch dims, then the component
+  std::vector<AxisAccess> read;  // per axis of the index tensor: batch dim, or the dim of components
   for (std::int64_t axis : g.batch_axes) space.push_back((g.boxes.empty() ? shape_ : g.boxes)[at(axis)]);
   for (std::size_t axis = 0, batch = 0; axis < shape(indices).size(); ++axis)
     read.push_back(affine_axis(axis == vector_dim ? batch_rank : batch++));
@@ -201,7 +201,7 @@ Placement MovementLowering::box_starts(const Gather& g) {
   return result;
 }
 
-/// The load of a tile, at one position of `loops`: axes of the result that are gone through one by one.
+/// The load of a tile for one position of `loops`, the result's axes whose positions each need a transfer.
 program::Transfer MovementLowering::load_of(const Gather& g, const std::vector<Placement>& starts, const Region& r,
                                             std::vector<std::size_t>& loops) const {
   program::Transfer load;
@@ -211,7 +211,7 @@ program::Transfer MovementLowering::load_of(const Gather& g, const std::vector<P
   if (g.fill) load.fill = 0.0;
   program::TransferDim through{1, static_cast<int>(g.axis), 1, 0, starts[0].tensor, {}};
   Expr offset = 0;
-  std::vector<std::size_t> order;  // as the starts are stored
+  std::vector<std::size_t> order;  // batch axes in the order of the stored starts
   for (std::size_t i = 0; i < g.batch_axes.size(); ++i)
     if (i != g.along) order.push_back(i);
   if (!g.apart.empty() && !g.batch_axes.empty()) order.push_back(g.along);
@@ -245,8 +245,8 @@ program::Transfer MovementLowering::load_of(const Gather& g, const std::vector<P
   return load;
 }
 
-/// A transfer per tile and batch position, except along one batch axis: that one runs through the starts. Boxes that
-/// move along several axes come one by one.
+/// Loads boxes with one transfer per tile and batch position; along batch axis `along`, one transfer covers all
+/// positions. Boxes with starts along several axes are loaded one by one.
 void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>& starts) {
   const int suffix = steps_++;
   const DType dtype = g.source.dtype;
@@ -262,7 +262,7 @@ void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>&
   add_step(r, {ring("x", dtype, element_count(r.tiles))}, {std::move(loads), store(r, "x", placement(y_))}, suffix);
 }
 
-/// Rows of the table, fetched through the ids; rows of the padding index are replaced by zeros on the vector unit.
+/// Fetches rows of the table by the ids; the vector unit replaces rows of the padding index by zeros.
 void MovementLowering::embedding() {
   const Placement table = dense(op_.operands[0]), ids = dense(op_.operands[1]);
   const std::int64_t padding = op_.attributes.integer("padding_index", -1);

@@ -72,14 +72,14 @@ void MovementLowering::add_step(const Region& r, const std::vector<Ring>& rings,
     body.push_back(loop(index(turn->axis, suffix), Expr(turn->trips), std::move(inner)));
   }
   program::Scope step;
-  step.barrier = !scope_.body.empty();  // the kernel's own, if any, orders the first step
+  step.barrier = !scope_.body.empty();  // the kernel's barrier, if any, orders the first step
   step.operation = scope_.operation;
   scope_.body.push_back(on("", write_kernel(std::move(step), rings, std::move(body))));
 }
 
 namespace {
 
-/// Extents of what is loaded: what memory has once is loaded once.
+/// Extents of a load before a shuffle: 1 along axes of stride 0, whose elements memory holds once.
 std::vector<Expr> distinct(std::vector<Expr> extent, const std::vector<std::int64_t>& strides, bool shuffled) {
   for (std::size_t axis = 0; axis < extent.size() && shuffled; ++axis)
     if (strides[axis] == 0) extent[axis] = 1;
@@ -190,7 +190,7 @@ bool same_term(const AxisAccess::Term& a, const AxisAccess::Term& b) {
   return a.dim == b.dim && a.coefficient == b.coefficient;
 }
 
-/// Whether two values are seen alike in one tensor, some places apart.
+/// Whether two values are in one tensor with equal strides and differ only in their offset.
 bool only_shifted(const Placement& a, const Placement& b) {
   return a.tensor == b.tensor && a.fill == b.fill && a.moved.empty() && b.moved.empty() &&
          std::ranges::equal(a.axes, b.axes, [](const AxisAccess& one, const AxisAccess& other) {
@@ -200,7 +200,7 @@ bool only_shifted(const Placement& a, const Placement& b) {
 
 }  // namespace
 
-/// Whether the maker of a concat's part has stored it where it belongs.
+/// Whether the producer of a concat's part has stored it at its place in the result.
 bool MovementLowering::stored_in_place(ValueId part, std::size_t dim, std::int64_t offset) const {
   if (!context_.placed(part) || placement(part).tensor != placement(y_).tensor) return false;
   std::vector<AxisAccess> there = placement(y_).axes;
@@ -241,14 +241,14 @@ void MovementLowering::concat() {
   }
 }
 
-/// Parts that are seen in one tensor, some places apart from each other, come in tiles that have what all of them read;
-/// false where each alone moves hardly more.
+/// Copies parts that are views of one tensor at different offsets from common tiles, which contain the elements of all
+/// parts. False if separate loads move hardly more.
 bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const std::vector<std::int64_t>& offsets) {
   const Placement& first = placement(op_.operands[parts[0]]);
   const program::Tensor* tensor = find_tensor(context_, first.tensor);
   const std::size_t rank = first.axes.size(), dim = at(op_.attributes.integer("dim"));
   if (parts.size() < 2 || !tensor || !first.moved.empty() || first.dtype != placement(y_).dtype) return false;
-  if (context_.options.vectors.count(kernel_.name)) return false;  // tiles for a part
+  if (context_.options.vectors.count(kernel_.name)) return false;  // given tiles are for one part
   Shape low, high;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     low.push_back(first.axes[axis].constant);
@@ -260,7 +260,7 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
     }
   }
   const Shape space = shape(op_.operands[parts[0]]);
-  const auto reached = [&](std::size_t axis, const std::vector<Expr>& extent, bool by_all = true) {  // of a tile
+  const auto reached = [&](std::size_t axis, const std::vector<Expr>& extent, bool by_all = true) {
     Expr count = by_all ? high[axis] - low[axis] + 1 : 1;
     for (const AxisAccess::Term& term : first.axes[axis].terms)
       count = count + (extent[at(term.dim)] - Expr(1)) * Expr(term.coefficient);
@@ -349,10 +349,10 @@ bool MovementLowering::copy_shifted(const std::vector<std::size_t>& parts, const
     body.push_back(statement(program::Store{region_transfer(target, r.start, r.extent, lanes.stored, "y"), {}, 0}));
   }
   std::vector<Ring> rings{ring("x", first.dtype, elements)};
-  // As many parts as fit are on their way to memory.
+  // The ring has space for as many parts as fit, so that their stores overlap.
   depth_ = std::clamp((capacity / ring_bytes(first.dtype) - region) * 2 / tile - 1, std::int64_t{2}, std::ssize(parts));
   if (permuted) rings.push_back(ring("y", first.dtype, tile));
-  rings.back().renewed = permuted;  // each part is another version
+  rings.back().renewed = permuted;  // each part is a new version
   add_step(r, rings, std::move(body), suffix);
   return true;
 }
@@ -374,7 +374,7 @@ void MovementLowering::reshape() {
   copy(shape_, *same_bytes(between, between.dtype, shape_), plain, placement(y_), plain);
 }
 
-/// The bytes are copied as what they were.
+/// Copies the bytes as elements of the operand's type.
 void MovementLowering::bitcast() {
   const ValueId x = op_.operands[0];
   const std::vector<AxisAccess> own = plain_axes(shape(x).size()), plain = plain_axes(shape_.size());
@@ -405,7 +405,7 @@ std::optional<Placement> MovementLowering::same_bytes(const Placement& placement
   if (!owner ||
       packed_bytes(owner->dtype, element_count(placement.tensor_shape)) != packed_bytes(dtype, element_count(shape)))
     return std::nullopt;
-  owner->tile.clear();  // one order of bytes for both shapes
+  owner->tile.clear();  // both shapes need the same order of bytes
   owner->minor_to_major.clear();
   const std::string name = owner->name;
   Placement result = temporary("bytes", dtype, shape);

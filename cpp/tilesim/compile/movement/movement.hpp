@@ -79,7 +79,7 @@ class MovementLowering {
 
   /// Declares a row-major tensor that only this kernel uses.
   Placement temporary(const std::string& stem, DType dtype, const Shape& shape);
-  /// The same bytes under another shape or type; empty if the tensor is a parameter of the function.
+  /// The same bytes under another shape or type; empty for a view or a function parameter, or if sizes differ.
   std::optional<Placement> same_bytes(const Placement& placement, DType dtype, const Shape& shape);
   /// A placement with the value's own axes (one axis if `flat`); a view is copied.
   Placement dense(ValueId value, bool flat = false);
@@ -127,12 +127,12 @@ class MovementLowering {
   ValueId y_;
   const Shape& shape_;
   Shape main_;  ///< iteration space of the mapped step; empty while other steps are emitted
-  std::optional<mapping::VectorTiles> usual_, chosen_;  ///< tiles of `main_`, after a step asked for them
+  std::optional<mapping::VectorTiles> usual_, chosen_;  ///< tiles of `main_`, set by the first step that uses them
   std::int64_t depth_ = 2;                              ///< buffers per slot of this step
   program::Scope scope_;
-  bool one_by_one_ = false;  ///< a transfer per box, whatever the tiles
-  /// Axes of the result whose positions each need a transfer; set if rows are fetched by indices. Then, whether the
-  /// rows pass through the vector unit to another buffer.
+  bool one_by_one_ = false;  ///< always one transfer per box
+  /// Axes of the result whose positions each need a transfer; set if indices select rows. `masked_`: whether those rows
+  /// pass through the vector unit to another buffer.
   std::optional<std::vector<int>> rows_apart_;
   bool masked_ = false;
   int steps_ = 0, temporaries_ = 0;

@@ -1,4 +1,4 @@
-// Padding in pieces along every axis, each of them a strided copy.
+// Padding: each axis is divided into pieces, and each combination of pieces is a strided copy.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
@@ -11,8 +11,8 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Positions to, to + to_step, ... of an axis hold elements from, from + from_step, ... of the operand's axis; all of
-/// it `repeats` times, `period` positions apart.
+/// Positions to, to + to_step, ... of an axis hold elements from, from + from_step, ... of the operand's axis. The run
+/// repeats `repeats` times, `period` positions apart.
 struct PadSegment {
   std::int64_t count = 0, from = 0, from_step = 1, to = 0, to_step = 1;
   std::int64_t repeats = 1, period = 0;
@@ -35,8 +35,8 @@ void MovementLowering::pad() {
 
 namespace {
 
-/// Whether the tensor ends with the operand along each axis that the padding makes longer: what lies outside of the one
-/// lies outside of the other. Along others the operand may be part of it.
+/// Whether the tensor ends with the operand along each padded axis, so that positions outside the operand are outside
+/// the tensor. Along other axes the operand may be a part of the tensor.
 bool ends_where_padded(const Placement& placement, const Shape& shape, const Op& pad) {
   if (!placement.moved.empty() || placement.fill) return false;
   const std::vector<std::int64_t>&low = pad.attributes.integers("low"), &high = pad.attributes.integers("high");
@@ -53,8 +53,8 @@ bool ends_where_padded(const Placement& placement, const Shape& shape, const Op&
 
 }  // namespace
 
-/// With neither holes nor an operand that goes on beyond where it is padded, reading outside of it gives the value.
-/// Otherwise the value is written everywhere first, and the operand's elements that stay over it.
+/// Reads outside the tensor give the value if it ends with the operand at padded axes and no padding is interior.
+/// Otherwise writes the value everywhere first, then the remaining operand elements over it.
 void MovementLowering::pad_constant() {
   const ValueId x = op_.operands[0];
   const std::vector<std::int64_t>& low = op_.attributes.integers("low");
@@ -69,7 +69,7 @@ void MovementLowering::pad_constant() {
     return copy(shape_, placement(x), from, placement(y_), plain, value);
   }
   Shape main;
-  std::swap(main, main_);  // the kernel's mapping is for the elements: those lie in two tensors
+  std::swap(main, main_);  // the kernel's mapping applies to the copy of the elements, not to the fill
   if (value)
     fill(*value);
   else
@@ -90,8 +90,8 @@ void MovementLowering::pad_constant() {
 
 namespace {
 
-/// Runs beside an axis of `extent`. Outwards from either end the
-/// elements come backwards (without the edge), then forwards, and so on: 2 * (extent - 1) positions are a period.
+/// Runs of elements outside an axis of `extent`. With `reflect`, they come backwards from either end (without the
+/// edge), then forwards, and so on, with a period of 2 * (extent - 1) positions.
 std::vector<PadSegment> outside_pieces(std::int64_t extent, std::int64_t low, std::int64_t high, bool reflect) {
   std::vector<PadSegment> pieces;
   if (!reflect || extent == 1) {
@@ -100,7 +100,7 @@ std::vector<PadSegment> outside_pieces(std::int64_t extent, std::int64_t low, st
     return pieces;
   }
   const std::int64_t half = extent - 1, period = 2 * half;
-  // Distance from the operand's end to the run: 0 or half within the period.
+  // `second`: the run begins in the second half of a period.
   const auto add = [&](bool above, bool second, std::int64_t repeats, std::int64_t done, std::int64_t count) {
     if (count <= 0 || repeats <= 0) return;
     const std::int64_t near = done * period + (second ? half : 0);  // positions between the run and the operand
@@ -109,8 +109,8 @@ std::vector<PadSegment> outside_pieces(std::int64_t extent, std::int64_t low, st
       pieces.push_back({count, from, second ? 1 : -1, low + extent + near, 1, repeats, period});
     } else {
       const std::int64_t nearest = low - 1 - near;        // rightmost position of the run nearest the operand
-      const std::int64_t last = second ? extent - 2 : 1;  // element there
-      const std::int64_t step = second ? 1 : -1;          // as positions rise
+      const std::int64_t last = second ? extent - 2 : 1;  // its element
+      const std::int64_t step = second ? 1 : -1;          // change of the element per position
       const std::int64_t first = last - step * (count - 1);
       const std::int64_t to = nearest - (count - 1) - (repeats - 1) * period;
       pieces.push_back({count, first, step, to, 1, repeats, period});
@@ -128,7 +128,7 @@ std::vector<PadSegment> outside_pieces(std::int64_t extent, std::int64_t low, st
 
 }  // namespace
 
-/// Every combination of the axes' pieces is one copy; together they write each element once.
+/// Each combination of the axes' pieces is one copy; the copies write each element once.
 void MovementLowering::pad_mirrored(bool reflect) {
   const ValueId x = op_.operands[0];
   const std::vector<std::int64_t>&low = op_.attributes.integers("low"), &high = op_.attributes.integers("high");

@@ -18,7 +18,7 @@ using program::View;
 
 namespace {
 
-/// How two elements that meet become one; sums of narrow floats are kept in f32, as the reference does.
+/// The function that combines two elements. Sums of narrow floats are kept in f32, as in the reference.
 Function function_of(const std::string& combiner) {
   if (combiner == "add") return Function::add;
   if (combiner == "multiply") return Function::multiply;
@@ -31,7 +31,7 @@ DType meeting_dtype(DType dtype, const std::string& combiner) {
 
 }  // namespace
 
-/// Updates with one axis of boxes before the axes of the box.
+/// Copies the updates so that one axis of boxes precedes the axes of a box.
 Placement MovementLowering::flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes, DType dtype) {
   const ValueId updates = op_.operands[2];
   const Shape& given = shape(updates);
@@ -47,7 +47,7 @@ Placement MovementLowering::flat_updates(const std::vector<std::int64_t>& window
 }
 
 void MovementLowering::scatter() {
-  main_.clear();  // until the boxes are stored
+  main_.clear();  // the mapping applies to the store of the boxes
   const ValueId x = op_.operands[0];
   const std::string combiner = op_.attributes.text("combiner");
   const auto& map = op_.attributes.integers("scatter_dims_to_operand_dims");
@@ -98,8 +98,8 @@ void MovementLowering::scatter() {
   if (!own) copy(shape_, target, plain, placement(y_), plain);
 }
 
-/// Tiles of {rows of the target, its other axes, boxes} where each box is a whole row, and rows meet in tiles of the
-/// target that lie on chip; empty: one box at a time moves less.
+/// Tiles of {rows of the target, its other axes, boxes} if each box is a full row, to combine rows in target tiles on
+/// chip; empty: does not apply, or storing one box at a time is faster.
 Shape MovementLowering::held_tiles(const Gather& g, const Shape& boxes) const {
   const Shape& whole = g.source.tensor_shape;
   TileChoice choice;
@@ -122,20 +122,20 @@ Shape MovementLowering::held_tiles(const Gather& g, const Shape& boxes) const {
   for (std::size_t axis = 1; axis < last; ++axis) choice.order.push_back(axis);
   choice.order.push_back(0);
   Share machine = context_.machine;
-  machine.core.scratchpad.bytes -= bytes * ceil_div(element_count(choice.space), whole[g.axis] * boxes[0]);  // of none
+  machine.core.scratchpad.bytes -= bytes * ceil_div(element_count(choice.space), whole[g.axis] * boxes[0]);  // spare
   if (!choose_tiles(choice, machine)) return {};
   const std::int64_t parts = ceil_div(choice.space[0], choice.tiles[0]);
-  if (parts > 1 && !g.fill) return {};  // an index outside would be seen in none
+  if (parts > 1 && !g.fill) return {};  // no tile would detect an index outside
   const double row = static_cast<double>(bytes) / 2 * static_cast<double>(element_count(boxes) / boxes[0]);
   const double moved = row * (2.0 * static_cast<double>(choice.space[0]) + static_cast<double>(parts * boxes[0]));
   const auto& memory = context_.machine.memory;
-  const double turn = 2e-12 * static_cast<double>(memory.latency_ps);  // seconds: each box waits for the one before
+  const double turn = 2e-12 * static_cast<double>(memory.latency_ps);  // seconds: each box waits for the previous one
   return moved < turn * static_cast<double>(memory.bytes_per_second) * static_cast<double>(boxes[0]) ? choice.tiles
                                                                                                      : Shape{};
 }
 
-/// Tile by tile of the target, all boxes are combined with the rows that lie in it; the others with a row of none
-/// behind them.
+/// For each tile of the target, combines all boxes with its rows; boxes of other rows go to a spare row behind the
+/// tile.
 void MovementLowering::combine_held(const Gather& g, const Placement& starts, const Placement& updates,
                                     const Shape& tiles) {
   refuse_tiles(context_, kernel_);
@@ -228,7 +228,7 @@ void MovementLowering::combine_held(const Gather& g, const Placement& starts, co
   add_step(Region{}, rings, wrap_loops(t, std::move(body), last), suffix);
 }
 
-/// new = what was there combined with the updates in slot "u", of type `added`.
+/// new = old elements combined with the updates in slot "u", of type `added`.
 void MovementLowering::combine(program::Transfer old, const std::vector<Expr>& extent, const Shape& strides,
                                DType dtype, DType added, Block& body) const {
   const auto view = [&](const char* slot) {
@@ -252,14 +252,14 @@ void MovementLowering::combine(program::Transfer old, const std::vector<Expr>& e
   body.push_back(statement(std::move(compute)));
 }
 
-/// A box at a time where elements meet; otherwise as many as fit, the later ones over the earlier.
+/// Stores boxes one at a time if elements are combined; otherwise as many as fit, later boxes over earlier ones.
 void MovementLowering::store_boxes(const Gather& g, const Placement& starts, const Placement& updates,
                                    const Shape& boxes) {
   const bool combines = op_.attributes.text("combiner") != "set";
   const int suffix = steps_++;
   const DType dtype = g.source.dtype;
   const std::int64_t bytes = 2 * host_bytes(updates.dtype) + (combines ? 4 * host_bytes(dtype) : 0);
-  // Boxes are stored in their order: a mapping may say how many at a time, where they need not be cut themselves.
+  // Boxes are stored in order. A mapping may set the number of boxes at a time if the boxes themselves are not split.
   const Shape usual = usual_tiles(boxes, bytes, {});
   if (std::equal(usual.begin() + 1, usual.end(), boxes.begin() + 1)) main_ = boxes;
   const Region r = region(boxes, bytes, suffix);
@@ -291,7 +291,7 @@ void MovementLowering::store_boxes(const Gather& g, const Placement& starts, con
     combine(boxed("old"), extent, strides, dtype, updates.dtype, body);
   }
   body.push_back(statement(program::Store{boxed(combines ? "new" : "u"), {}, 0}));
-  program::Scope turn;  // begins after all before it: a later box may lie over an earlier one
+  program::Scope turn;  // begins after earlier turns: a later box may overwrite an earlier one
   turn.operation = scope_.operation;
   turn.barrier = true;
   program::Statement turns = on("", write_kernel(std::move(turn), rings, std::move(body)));

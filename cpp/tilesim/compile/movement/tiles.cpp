@@ -12,7 +12,7 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Whether every element of the operand within the space is read, wherever the data points.
+/// Whether the operation reads every element of the operand within the space, independent of data.
 bool reads_all(Kind kind) {
   return kind == Kind::copy || kind == Kind::transpose || kind == Kind::slice || kind == Kind::broadcast ||
          kind == Kind::reverse || kind == Kind::reshape || kind == Kind::bitcast || kind == Kind::concat;
@@ -59,7 +59,7 @@ Shape MovementLowering::usual_tiles(const Shape& space, std::int64_t bytes,
 
 namespace {
 
-/// The lane axis of a copy is the minor axis of its target; places along it count from there.
+/// Sets the lane axis of a copy to the target's minor axis; the source's positions become relative to the target's.
 void lay_over_lanes(mapping::VectorProblem& problem, const Placement& source) {
   mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
   std::size_t minor = 0;
@@ -92,10 +92,10 @@ void MovementLowering::lay(mapping::VectorProblem& problem, const Placement& sou
   const std::array<const Placement*, 2> placements{&source, &target};
   for (std::size_t i = 0; i < 2; ++i)
     if (std::ranges::any_of(placements[i]->axes, [](const AxisAccess& axis) { return axis.terms.size() > 1; }))
-      give_access(context_, *placements[i], problem.operands[i]);  // several axes of the space along one of the tensor
+      give_access(context_, *placements[i], problem.operands[i]);  // several axes of the space share a tensor axis
   lay_over_lanes(problem, source);
   if (!starts || rank == 0 || problem.operands[0].row == 1) return;
-  const Start& along = (*starts)[at(problem.lanes[0])];  // not known to be whole rows of lanes
+  const Start& along = (*starts)[at(problem.lanes[0])];  // may not be a multiple of a row of lanes
   const bool whole = along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
   problem.operands[0].minor_mixed |= !whole;
 }
@@ -131,7 +131,7 @@ void MovementLowering::load(const Region& r, program::Transfer transfer, const S
   body.push_back(statement(program::PermuteOp{std::move(in), std::move(out)}));
 }
 
-/// Rows come from where indices say: each separately, in whole bursts, and many transfers to a tile.
+/// Describes rows that indices select: each is fetched separately, in whole bursts, with many transfers per tile.
 void MovementLowering::fetch_rows(mapping::VectorProblem& problem, std::int64_t bytes) const {
   mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
   from.apart = *rows_apart_;
@@ -145,16 +145,16 @@ void MovementLowering::fetch_rows(mapping::VectorProblem& problem, std::int64_t 
   problem.functions[0] = 2;
 }
 
-/// The kernel's mapping problem: what is moved per tile of `main_`. Tensors: source and target by the axes of the
-/// space; none: elements come or go one place at a time, as data says.
+/// The kernel's mapping problem: the data moved per tile of `main_`. `tensors`: source and target by the axes of the
+/// space; empty: data determines the position of each element.
 mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors,
                                                  const std::vector<Start>* starts) const {
   const std::size_t rank = main_.size();
   mapping::VectorProblem problem = vector_problem(context_, kernel_, main_);
   problem.kernel += attributes_text(op_);
   problem.functions = {};
-  problem.ranks = false;  // it misses how strided transfers share the memory
-  // One step, whose tiles come and go one by one. Where indices say from where, the walk only ranks.
+  problem.ranks = false;  // the general walk misses how strided transfers share memory
+  // One step with one load and one store per tile. If indices select rows, the walk's cycles only rank tiles.
   problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat && !one_by_one_;
   const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
   Placement target = placement(y_);

@@ -70,7 +70,7 @@ void divide_contractions(Graph& graph, const Share& machine);
 
 /// Splits the outer loops of a lowered kernel (of each of its steps) over the cores if each trip is proven independent:
 /// it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first core
-/// runs the whole kernel, which a note of the program says. A step that reads "core" is split already.
+/// runs the whole kernel, and the program gets a note. A step that reads "core" is split already.
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine);
 
 /// Assigns the parts of a kernel that leaves cores idle to memory regions in turn, not all to the first region. Kernels

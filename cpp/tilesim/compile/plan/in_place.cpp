@@ -22,7 +22,7 @@ std::int64_t place(const std::vector<ValueId>& values, ValueId value) {
   return found == values.end() ? -1 : found - values.begin();
 }
 
-/// What is known of the values of a function.
+/// Facts on the values of a function.
 struct FunctionFacts {
   RunAs role = RunAs::other;
   std::vector<int> readers;                            ///< by value; an output counts as a reader

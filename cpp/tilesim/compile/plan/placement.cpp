@@ -105,7 +105,7 @@ class Placer {
     if (!given) declare(name, dtype, type.shape, program::Role::temporary, updated(value));
   }
 
-  /// The tensor whose bytes the value reuses in place; empty: it has its own.
+  /// The tensor whose bytes the value reuses in place; empty: none.
   std::string updated(ValueId value) {
     const int producer = uses_.producer[index(value)];
     const ValueId old = producer < 0 ? no_value : old_value(function_.ops[index(producer)], value);
@@ -158,7 +158,7 @@ class Placer {
     return only_products_read(value) ? *narrow : dtype;
   }
 
-  /// Whether the value's producer is a function or only moves bytes: nothing then converts the type.
+  /// Whether the value's producer is a function or only moves bytes, so that nothing converts the type.
   bool has_raw_moves(ValueId value) const {
     const int producer = uses_.producer[index(value)];
     if (producer < 0) return false;

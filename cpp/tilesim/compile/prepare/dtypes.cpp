@@ -10,8 +10,8 @@ namespace tilesim::lower {
 
 namespace {
 
-/// Whether the result depends on the order of integers or on their numeric value: 64-bit registers hold signed
-/// integers.
+/// Whether the result depends on the order or numeric value of integers. 64-bit registers hold signed integers, so u64
+/// is not supported.
 bool orders(Function function) {
   switch (function) {
     case Function::maximum:

@@ -23,7 +23,7 @@ int uses(const GraphFunction& function, ValueId value) {
   return static_cast<int>(count);
 }
 
-/// The value of which this one is a copy, through any number of copies.
+/// The original of a copied value, through any number of copies.
 ValueId copied_from(const GraphFunction& function, ValueId value) {
   for (const Op* op = producer(function, value); op && op->kind == Kind::copy; op = producer(function, value))
     value = op->operands[0];

@@ -167,7 +167,7 @@ void ProductLowering::finish_in_pieces(Block& block) {
   const std::vector<int> cut = cut_results();
   at_piece_.insert(cut.begin(), cut.end());
   Block piece, results;
-  // Also for an empty piece: its commit must be visible before the tile is released.
+  // Waits for an empty piece too: its commit must be visible before the tile is released.
   const Expr pieces = together > 0 ? Expr(together) : (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used());
   piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, pieces}));
   emit_results(results);

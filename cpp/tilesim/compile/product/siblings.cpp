@@ -77,8 +77,8 @@ ProductLowering::Stay ProductLowering::staying() const {
   return {!given && context_.placed(first) && bytes(first) + made <= room, inner > 0 && inner <= room};
 }
 
-/// Estimated cycles of the kernel: between others that hide its first loads and last stores; of these; standalone, by
-/// walking its tiles. Includes a share of hidden memory time. Also bytes moved.
+/// Estimated cycles, with a share of hidden memory time. `between`: among kernels that hide its first loads and last
+/// stores; `ends`: of those transfers; `alone`: as the only kernel, by walking its tiles. Also the bytes moved.
 ProductLowering::Taken ProductLowering::taken(double kept_bytes) const {
   const Share& machine = seen_ ? *seen_ : context_.machine;
   mapping::CostModel model(problem_, machine);

@@ -1,5 +1,5 @@
-// argmax and argmin: first the extreme of a tile, then the smallest index with that value; tiles of a long row are
-// merged. A NaN is an extreme and equals other NaNs, as in the reference: the first one wins.
+// argmax and argmin: computes the extreme of a tile, then the smallest index with that value, and merges tiles of a
+// long row. As in the reference, a NaN is an extreme and equals other NaNs, so that the first NaN wins.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
@@ -41,7 +41,7 @@ struct Nodes {
 
 }  // namespace
 
-/// Position in the row, all reduced axes counted as one, row-major; `streamed`: of a tile that may begin anywhere.
+/// Row-major position in the row, over all reduced axes; `streamed`: adds the tile's start.
 int VectorLowering::flat_index(std::vector<program::VectorNodeSpec>& nodes, bool streamed) const {
   Nodes n{nodes};
   int sum = -1;
@@ -62,7 +62,7 @@ int VectorLowering::flat_index(std::vector<program::VectorNodeSpec>& nodes, bool
   return n.apply(Function::add, sum, static_cast<int>(n.nodes.size()) - 1, -1, DType::i64);
 }
 
-/// Where x is the tile's extreme; beyond all indices elsewhere.
+/// The index where x equals the tile's extreme; elsewhere a number beyond all indices.
 int VectorLowering::where_node(std::vector<program::VectorNodeSpec>& nodes, int x, int best, bool streamed) const {
   Nodes n{nodes};
   const DType dtype = context_.value(op(reduces_[0]).operands[0]).type.dtype;
@@ -71,8 +71,8 @@ int VectorLowering::where_node(std::vector<program::VectorNodeSpec>& nodes, int 
   return n.apply(Function::select, same, index, n.constant(beyond), DType::i64);
 }
 
-/// Takes the tile's extreme if it beats the row's so far, or equals it at a smaller index (tiles of several axes do not
-/// come in order of their indices). Inputs: extreme and index of the tile, and of the row.
+/// Takes the tile's extreme if it beats the row's, or equals it at a smaller index: tiles of several axes are not in
+/// order of index. Inputs: extreme and index of the tile, and of the row.
 std::array<int, 2> VectorLowering::merged_nodes(std::vector<program::VectorNodeSpec>& nodes,
                                                 const std::array<int, 4>& inputs) const {
   Nodes n{nodes};
@@ -139,7 +139,7 @@ void VectorLowering::add_arg_stages() {
   add_stage(std::move(last), 0);
 }
 
-/// Slots: "best" and "found" of the tile (one point per row).
+/// Computes the tile's extremes into slot "best", and their indices into "found", or into the output of whole rows.
 void VectorLowering::arg_of_tile(Block& block) const {
   const Op& reduce = op(reduces_[0]);
   const bool largest = reduce.attributes.text("combiner") == "argmax";

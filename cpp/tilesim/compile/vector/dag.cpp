@@ -14,14 +14,14 @@ int append(std::vector<program::VectorNodeSpec>& nodes, VectorNode node, Expr sc
   return static_cast<int>(nodes.size()) - 1;
 }
 
-/// Types that a vector compute holds exactly while computing; others are rounded after every operation, as the
+/// Whether a vector compute holds values of the type exactly; it rounds other types after every operation, as the
 /// reference does.
 bool computes_exactly(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 || dtype == DType::boolean;
 }
 
-/// The number of a type that is nearest to zero among those that `value` saturates to; 2^63 and 2^64 for the highest of
-/// 64 bits, which are not doubles.
+/// `value` saturated to a type and rounded toward zero; 2^63 or 2^64 for the largest 64-bit integers, which are not
+/// doubles.
 double number_as(double value, DType dtype) {
   std::array<std::byte, 16> raw{};
   double back = 0;
@@ -33,12 +33,12 @@ double number_as(double value, DType dtype) {
 struct Bounds { double low, high; };
 Bounds bounds_of(DType dtype) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  // no bound makes a negative number a power of two
+  // f8e8m0fnu has only positive powers of two: it uses f32's low bound, so that negative numbers are not clamped
   const double low = number_as(-infinite, dtype == DType::f8e8m0fnu ? DType::f32 : dtype);
   return {low, number_as(infinite, dtype)};
 }
 
-/// Whether nothing saturates: truth values, and what holds all numbers and infinities of the source.
+/// Whether nothing saturates: booleans, and targets that represent all numbers and infinities of the source.
 bool stays_within(DType source, DType target) {
   if (source == target || source == DType::boolean || target == DType::boolean) return true;
   if (is_float(source)) return target == DType::f64 || (target == DType::f32 && source != DType::f64);
@@ -46,13 +46,13 @@ bool stays_within(DType source, DType target) {
   return from.low >= to.low && from.high <= to.high;
 }
 
-/// Whether a float type holds the numbers from which on others are beyond `to`.
+/// Whether a float type represents the low bound, and the high bound or the number above it.
 bool holds(DType source, const Bounds& to) {
   const auto exact = [&](double value) { return number_as(value, source) == value; };
   return exact(to.low) && (exact(to.high) || exact(to.high + 1));
 }
 
-/// A conversion of what is clamped before.
+/// Clamps a node to the range of the target type, then converts it.
 int saturated(std::vector<program::VectorNodeSpec>& nodes, int from, DType source, DType target) {
   const Bounds to = bounds_of(target);
   const auto convert = [&](int node, DType dtype) {
@@ -67,17 +67,17 @@ int saturated(std::vector<program::VectorNodeSpec>& nodes, int from, DType sourc
   };
   if (is_float(source) && source != DType::f64 && !holds(source, to)) {
     if (source != DType::f32) from = convert(from, DType::f32);
-    source = DType::f32;  // it holds the bounds of all types of 32 bits and less
+    source = DType::f32;  // f32 represents the bounds of all types of at most 32 bits
   }
   const double most = number_as(to.high, source);
-  // an integer's bound above its own highest number is that one, and no double where it has 64 bits
+  // the largest i64 is not a double; clamping to it, or to a higher bound, is not necessary
   if (source == DType::i64 && most >= 0x1p63)
     return convert(apply(Function::maximum, {from, number(to.low, source), -1}, source), target);
   const double least = is_float(source) ? to.low : number_as(to.low, source);
   const int within =
       convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source), target);
   if (most == to.high || !is_float(source)) return within;
-  // The largest integer is not a number of the source: what lies beyond takes it by a comparison.
+  // The source cannot represent the largest integer: a comparison selects it for numbers beyond.
   const int beyond = apply(Function::greater_equal, {from, number(to.high + 1, source), -1}, DType::boolean);
   return apply(Function::select, {beyond, number(to.high, target), within}, target);
 }
@@ -101,7 +101,7 @@ const Op* DagBuilder::maker(ValueId value, const std::set<int>& ops) {
   return found == makers_.end() ? nullptr : &context_.function.ops[static_cast<std::size_t>(found->second)];
 }
 
-/// Operands first, without recursion: chains are as long as models make them.
+/// Visits operands first, without recursion, because models may have long chains.
 int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
   std::vector<ValueId> pending{value};
   while (!pending.empty()) {
@@ -134,7 +134,7 @@ int DagBuilder::node_of_op(const Op& op, const TensorType& type) {
   int node = -1;
   if (op.kind == Kind::iota) {
     const auto dim = static_cast<std::size_t>(op.attributes.integer("dim"));
-    if (type.shape[dim] == 1)  // 0 everywhere, however long the kernel's axis is
+    if (type.shape[dim] == 1)  // the only index is 0, even if the kernel's axis is longer
       return append(nodes_, {.op = VectorNode::Op::constant, .number = 0, .dtype = type.dtype});
     const std::size_t axis = dim + axis_dim.size() - type.shape.size();
     node = append(nodes_, {.op = VectorNode::Op::iota, .index = axis_dim[axis], .dtype = DType::i64});
@@ -168,7 +168,7 @@ int DagBuilder::converted(const Op& op, int from) {
   const auto convert = [&](int node) {
     return append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = target});
   };
-  // Integers take what is before the point in either rounding.
+  // Conversions to integers truncate with either rounding.
   if (op.attributes.text("rounding", "nearest_even") != "nearest_even" && !is_integer(target))
     throw CannotRun(op, Lack::conversion,
                     {"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});

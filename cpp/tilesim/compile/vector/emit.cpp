@@ -15,7 +15,7 @@ int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node) {
   return static_cast<int>(nodes.size()) - 1;
 }
 
-/// Inputs of the kernel that these values are computed from; what reductions give lies on chip.
+/// Inputs of the kernel from which these values are computed, except through reductions, whose results are on chip.
 std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& values) const {
   std::set<ValueId> seen;
   std::vector<ValueId> pending(values);
@@ -96,7 +96,7 @@ void VectorLowering::finish(Compute& compute) {
   compute.op.inputs = std::move(inputs);
 }
 
-/// The reduction over the tile into its slot; streamed: combined with what earlier tiles left there.
+/// Reduces the tile into the reduction's slot; `accumulate`: combines with the results of earlier tiles.
 void VectorLowering::emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
                                  Block& block) const {
   const Op& reduce = op(reduces_[index]);
@@ -113,7 +113,7 @@ void VectorLowering::emit_reduce(std::size_t index, const std::set<int>& finishe
   block.push_back(statement(std::move(compute.op)));
 }
 
-/// One compute gives all these outputs, which are stored.
+/// Computes all these outputs in one compute and stores them.
 void VectorLowering::emit_outputs(Compute& compute, const std::vector<ValueId>& values, Block& block) const {
   std::vector<const Held*> targets;
   for (ValueId value : values)
@@ -147,8 +147,8 @@ int mean_node(std::vector<program::VectorNodeSpec>& nodes, int sum, std::int64_t
       {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {sum, divisor, -1}, .dtype = dtype});
 }
 
-/// Whether a mean is divided once per row, where it lies: something reads it for every element of the row. What a
-/// chip's own compiler does is in its profile: it computes it again for each.
+/// Whether a mean is divided once per row, in its slot: if whole rows of an output, or later reductions, may read it.
+/// Machines with a lowering profile divide again for each element, as the chip's own compiler does.
 bool VectorLowering::divides_rows(std::size_t index) const {
   const Op& reduce = op(reduces_[index]);
   if (context_.machine.whole.lowering.fusion || reduce.attributes.text("combiner") != "mean") return false;
@@ -173,7 +173,7 @@ void VectorLowering::divide_sum(std::size_t index, Block& block) const {
   block.push_back(statement(std::move(divide)));
 }
 
-/// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.
+/// Binds the reduction's result to a node that computes it from the finished sum (mean, rounding).
 void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
   const Op& reduce = op(reduces_[index]);
   auto& nodes = compute.dag.nodes();

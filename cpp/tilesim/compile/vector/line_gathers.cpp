@@ -23,7 +23,7 @@ LineGathers::LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& 
       dim_(dim),
       lines_(apart ? mapping::Lines{false, tiles.tiles.size() - 1} : lines_by_price(tiles, dim, machine)) {}
 
-/// What is done for the lines from `first` on, in loops over the other axes.
+/// Emits `inner` for the lines from axis `first` on, in loops over the axes before it.
 template <class Inner>
 void LineGathers::over_lines(std::size_t first, Inner inner, Block& block) const {
   const Shape strides = row_major_strides(t_.tiles);
@@ -42,7 +42,7 @@ void LineGathers::over_lines(std::size_t first, Inner inner, Block& block) const
   std::move(body.begin(), body.end(), std::back_inserter(block));
 }
 
-/// Of a tile along the axes from `begin` to `end`.
+/// Number of points of a tile along the axes from `begin` to `end`.
 Expr LineGathers::points(std::size_t begin, std::size_t end) const {
   Expr all = 1;
   for (std::size_t axis = begin; axis < end; ++axis) all = all * t_.extent[axis];

@@ -43,7 +43,7 @@ class OrderLowering {
   }
   std::size_t keys() const { return op_.kind == Kind::sort ? at(op_.attributes.integer("keys", 1)) : 1; }
   std::int64_t kept() const { return op_.kind == Kind::top_k ? op_.attributes.integer("k") : shape_[dim_]; }
-  /// Whether elements follow the positions, and lines that could do so together.
+  /// Whether positions gather elements, and one gather could cover several lines.
   bool gathers() const {
     if (apart_) return false;
     bool any = op_.kind == Kind::sort && (keys() > 1 || !stored(0));
@@ -66,7 +66,7 @@ class OrderLowering {
     return bytes;
   }
 
-  /// Rows of the sorted axis stay whole; every buffer spans all axes.
+  /// The sorted axis stays whole; every buffer spans all axes.
   std::optional<TileChoice> tiles_that_fit() const {
     TileChoice choice;
     choice.space = shape_;
@@ -118,7 +118,7 @@ class OrderLowering {
       describe_sort();
   }
 
-  /// The operand that a slot holds: what memory has of it, or nothing.
+  /// Adds the operand of a slot, placed in memory if it has a value; returns its number.
   int describe(const std::string& slot, DType dtype, mapping::VectorOperand::Use use, ValueId value = no_value) {
     mapping::VectorOperand operand;
     if (value != no_value) {
@@ -152,7 +152,7 @@ class OrderLowering {
                  mapping::VectorOperand::Use::load, op_.operands[i]);
   }
 
-  /// A sort of what a slot holds, or lines of it put in another order.
+  /// Adds a compute that sorts the contents of a slot or reorders its lines.
   void add_stage(ComputeKind kind, const std::string& from, const std::vector<std::string>& results) {
     mapping::VectorStage stage;
     stage.kind = kind;
@@ -225,7 +225,7 @@ class OrderLowering {
 
   void add_ring(const std::string& name) { rings_.push_back(planned_ring(name, problem_, plan_, numbers_.at(name))); }
 
-  /// All axes, the sorted one last.
+  /// A view of all axes, with the sorted axis last.
   View view(const std::string& slot, const Shape& tiles, std::int64_t extent) const {
     const Shape strides = row_major_strides(tiles);
     View result{slot, 0, 0, {}};
@@ -265,10 +265,10 @@ class OrderLowering {
     scope_ = write_kernel(std::move(scope_), rings_, wrap_loops(plan_.rows, "i", std::move(block)));
   }
 
-  /// The slot of places among all lines that lie together, from those in a slot.
+  /// Converts positions within a line to positions among all lines that one gather covers; returns their slot.
   std::string join(const std::string& places, std::size_t key, Block& block) {
     const std::string joined = numbered("joined", key);
-    add_ring(joined);  // there in any case: tiles are chosen before it is known whether lines lie together
+    add_ring(joined);  // always added: tiles are chosen before it is known whether lines are joined
     if (!lines_->together()) return places;
     lines_->join(places, joined, block);
     return joined;
@@ -282,7 +282,7 @@ class OrderLowering {
                                               view(places, in_tiles_, extent), descending_}));
   }
 
-  /// By the last key first; a stable sort by an earlier key keeps the order of the later ones.
+  /// Sorts by the last key first: a stable sort by an earlier key keeps the order of later ones.
   void sort() {
     read_comparator();
     Block block;
@@ -308,7 +308,7 @@ class OrderLowering {
     finish(std::move(block));
   }
 
-  /// Sorts by one more key what `places` has ordered; the slot of the new positions.
+  /// Sorts the order in `places` by one more key; returns the slot of the new positions.
   std::string refine(std::size_t key, const std::string& places, Block& block) {
     const std::string taken = numbered("taken", key), sorted = numbered("sorted", key), moves = numbered("moves", key),
                       result = numbered("places", key);
@@ -320,7 +320,7 @@ class OrderLowering {
     return result;
   }
 
-  /// A comparator that compares the first operand's two elements is an order by key.
+  /// Accepts a comparator of the first operand's two elements as an order by key.
   void read_comparator() {
     descending_ = op_.attributes.flag("descending");
     if (op_.functions.empty()) return;
@@ -345,11 +345,11 @@ class OrderLowering {
   const Shape& shape_;
   std::size_t dim_;
   bool descending_ = false;
-  bool apart_ = false;  ///< there is no room for places among lines that lie together
+  bool apart_ = false;  ///< no space for positions among joined lines
   program::Scope scope_;
   std::vector<Ring> rings_;
   mapping::VectorProblem problem_;
-  std::map<std::string, std::size_t> numbers_;  ///< of operands, by slot
+  std::map<std::string, std::size_t> numbers_;  ///< operand numbers by slot
   mapping::VectorPlan plan_;
   std::optional<LineGathers> lines_;
   TiledSpace t_;

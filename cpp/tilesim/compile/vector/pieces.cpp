@@ -24,7 +24,7 @@ program::Statement VectorLowering::piece_loops(Block body) const {
   return std::move(body.front());
 }
 
-/// A ragged tile has fewer pieces.
+/// Emits `body` for pieces with elements only: a ragged tile has fewer pieces.
 void VectorLowering::only_elements(Block body, Block& block) const {
   Expr some = 1;
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
@@ -35,7 +35,7 @@ void VectorLowering::only_elements(Block body, Block& block) const {
     block.push_back(on("", program::If{some, std::move(body), {}}));
 }
 
-/// Positive from the second piece of a row on.
+/// An expression that is positive from the second piece of a row on.
 Expr VectorLowering::pieces_before() const {
   Expr before = 0;
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
@@ -59,7 +59,7 @@ void VectorLowering::load_in_pieces(Block& block) {
   if (!pieces.empty()) block.push_back(piece_loops(std::move(pieces)));
 }
 
-/// Each piece of the results is stored once it is computed.
+/// Computes the outputs piece by piece, and stores each piece once it is computed.
 void VectorLowering::outputs_in_pieces(const std::vector<ValueId>& values, const std::set<int>& finished,
                                        Block& block) {
   std::vector<const Held*> targets;
@@ -82,7 +82,7 @@ void VectorLowering::outputs_in_pieces(const std::vector<ValueId>& values, const
   block.push_back(piece_loops(std::move(pieces)));
 }
 
-/// As `resident_body`, piece by piece.
+/// Like `resident_body`, in pieces.
 Block VectorLowering::body_in_pieces() {
   Block block;
   load_in_pieces(block);

@@ -9,7 +9,7 @@
 
 namespace tilesim::lower {
 
-/// The tiles to use, with those of make_tiles as the usual ones.
+/// Chooses the tiles, with those of make_tiles as the default.
 void VectorLowering::choose() {
   make_problem();
   const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {tiles_, last_long_axis(space_), 2});
@@ -46,8 +46,8 @@ void VectorLowering::find_shuffle(Held& held) const {
     if (held.spans[axes[i]]) held.memory_strides[axes[i]] = strides[i];
 }
 
-/// From the order of memory to the tile's, or back before it is stored. What all lanes get is read once per lane.
-/// `points`: outside of the loops over a row's tiles, where each row has one element.
+/// Permutes a tile from memory order to its slot's order, or back before a store. A value that all lanes share is
+/// spread over the lanes. `points`: outside the loops over a row's tiles, where each row has one element.
 void VectorLowering::permute(const Held& held, bool loaded, bool points, program::Block& block) const {
   program::View memory{held.slot, 0, 0, {}}, tile{held.slot, 0, 0, {}};
   for (std::size_t axis = 0; axis < space_.size(); ++axis) {
@@ -62,12 +62,12 @@ void VectorLowering::permute(const Held& held, bool loaded, bool points, program
   block.push_back(statement(loaded ? program::PermuteOp{memory, tile} : program::PermuteOp{tile, memory}));
 }
 
-/// An input or output, by the axes of the space.
+/// An input or output, by axes of the space.
 mapping::VectorOperand VectorLowering::operand(ValueId value, mapping::VectorOperand::Use use) const {
   const std::size_t rank = shape(value).size();
   mapping::VectorOperand operand = placed_operand(context_, context_.placements[at(value)], rank, use);
   const std::vector<bool> spanned = spans(value);
-  std::vector<int> axis_of;  // of the space, for each axis of the value
+  std::vector<int> axis_of;  // per axis of the value: axis of the space
   const bool shrunk = dropped(value);
   for (std::size_t axis = shrunk ? 0 : space_.size() - rank; axis < space_.size(); ++axis)
     if (!shrunk || !reduced_[axis]) axis_of.push_back(static_cast<int>(axis));
@@ -99,7 +99,7 @@ void VectorLowering::make_problem() {
     const DType held = sum_dtype(context_.value(op(i).operands[0]).type.dtype);
     problem_.operands.push_back(scratch(result, held));
     if (!is_arg(i)) continue;
-    // Where tiles of a row stream: the tile's index, and extreme and index of the row.
+    // For streamed rows: the tile's index, and the row's extreme and index.
     for (const DType dtype : {DType::i64, held, DType::i64}) {
       problem_.operands.push_back(scratch(result, dtype));
       problem_.operands.back().between = true;
@@ -108,13 +108,13 @@ void VectorLowering::make_problem() {
   make_stages();
 }
 
-/// Of an input of a compute: those of the kernel, then the reductions' sums.
+/// Type of a compute's input; the kernel's inputs come first, then the reductions' sums.
 DType VectorLowering::dtype_of_input(int number) const {
   const std::size_t inputs = kernel_.inputs.size(), i = at(number);
   return problem_.operands[i < inputs ? i : i + kernel_.outputs.size()].dtype;
 }
 
-/// Axes as bits, for patterns of computes.
+/// Reduced axes as bits, for patterns of computes.
 std::uint32_t VectorLowering::reduced_bits() const {
   std::uint32_t all = 0;
   for (std::size_t axis = 0; axis < reduced_.size() && axis < most_vector_dims; ++axis)
@@ -138,7 +138,7 @@ VectorPattern VectorLowering::pattern_of(const std::vector<program::VectorNodeSp
   return tilesim::pattern_of(all, reads, writes);
 }
 
-/// The compute that gives these values, as it is emitted.
+/// The stage of the compute that produces these values.
 mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, const std::set<int>& finished,
                                            std::vector<VectorWrite> writes) const {
   DagBuilder dag(context_);
@@ -165,7 +165,7 @@ mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, c
   return result;
 }
 
-/// Functions per point, and the type of what is read first.
+/// A stage with the functions per point and the type of its first input.
 mapping::VectorStage VectorLowering::work_of(const std::vector<program::VectorNodeSpec>& nodes,
                                              const std::vector<int>& roots) const {
   const std::vector<bool> needed = needed_nodes(nodes, roots);
@@ -185,11 +185,11 @@ void VectorLowering::add_stage(mapping::VectorStage stage, int reduce, std::vect
   sources_.push_back({reduce, std::move(values)});
 }
 
-/// One compute for these outputs; none without outputs.
+/// Adds one compute for these outputs, if there are any.
 void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points, std::int64_t pass,
                                  mapping::VectorStage::Rows rows) {
   if (values.empty()) return;
-  std::set<int> finished;  // of what a pass needs, all that it may read; what it does not read costs nothing
+  std::set<int> finished;  // reductions that the pass may read; those that it does not read cost nothing
   for (std::size_t i = 0; i < reduces_.size(); ++i)
     if (points || rows == mapping::VectorStage::Rows::whole || level_of(op(reduces_[i]).results[0]) < pass)
       finished.insert(static_cast<int>(i));
@@ -208,7 +208,7 @@ void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points
   add_stage(std::move(outputs), -1, values);
 }
 
-/// A mean's division, which comes with its reduction.
+/// Adds the division of a mean, which follows its reduction.
 void VectorLowering::add_division(std::size_t reduce) {
   mapping::VectorStage division;
   division.functions[2] = 1;
@@ -223,7 +223,7 @@ void VectorLowering::add_division(std::size_t reduce) {
   add_stage(std::move(division), -1);
 }
 
-/// The computes on a tile, in the order in which they are emitted.
+/// Adds the computes on a tile, in the order in which they are emitted.
 void VectorLowering::make_stages() {
   using Rows = mapping::VectorStage::Rows;
   problem_.stages.clear();
@@ -234,7 +234,7 @@ void VectorLowering::make_stages() {
     const Op& reduce = op(reduces_[i]);
     const std::string combiner = reduce.attributes.text("combiner");
     const DType held = dtype_of_input(static_cast<int>(kernel_.inputs.size() + i));
-    for (const bool streamed : {false, true}) {  // tiles that stream by add to what is there
+    for (const bool streamed : {false, true}) {  // streamed tiles accumulate
       mapping::VectorStage sums =
           stage({reduce.operands[0]}, finished,
                 {{0, held, reduced_bits(), combiner == "mean" ? Combiner::add : parse_combiner(combiner), streamed}});

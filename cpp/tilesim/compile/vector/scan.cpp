@@ -108,7 +108,7 @@ class ScanLowering {
   };
   static constexpr Ring x_{"x", 0}, y_{"y", 1}, carry_{"carry", 2};
 
-  /// Of the tile; before one is chosen, of no place.
+  /// A view of the tile; before tiles are chosen, it has no dims.
   View view(const Ring& ring, const std::vector<std::int64_t>& strides) const {
     View result{ring.slot, 0, 0, {}};
     for (std::size_t axis = 0; axis < t_.extent.size(); ++axis) result.dims.push_back({t_.extent[axis], strides[axis]});
@@ -118,7 +118,7 @@ class ScanLowering {
 
   const Placement& placed(const Ring& ring) const { return ring.operand == 0 ? from_ : to_; }
 
-  /// Strides of the tile in its slot as it comes from memory or leaves for it.
+  /// Strides of the tile in its slot as loaded or stored.
   std::vector<std::int64_t> moved(const Ring& ring) const {
     const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[ring.operand];
     return buffer.turned ? memory_strides(context_, placed(ring), t_.tiles) : buffer.strides;
@@ -128,7 +128,7 @@ class ScanLowering {
     return region_transfer(placed(ring), t_.start, t_.extent, moved(ring), ring.slot);
   }
 
-  /// y = scan(x), combined with the carry where there is one; the carry takes in the whole tile.
+  /// y = scan(x), combined with the carry unless `first`. `carries`: also adds the whole tile to the carry.
   program::VectorOp compute(bool first, bool carries) const {
     program::VectorOp op;
     op.extents = t_.extent;

@@ -57,7 +57,7 @@ class SolveLowering {
   std::size_t column_axis() const { return batch() + 1; }
   std::size_t solved_axis() const { return left_ ? row_axis() : column_axis(); }
 
-  /// Matrices stay whole; right-hand sides and batches are cut.
+  /// Matrices stay whole; right-hand sides and batches are split.
   void choose() {
     TileChoice choice;
     choice.space = shape_;
@@ -93,7 +93,7 @@ class SolveLowering {
     block.push_back(statement(program::Load{region_transfer(from, start, extent, row_major_strides(tiles), slot)}));
   }
 
-  /// Tiles of a: those of the batch, and whole matrices.
+  /// Tiles of a: full matrices, for the batch's tile.
   Shape matrix_tiles() const {
     Shape tiles(t_.tiles.begin(), t_.tiles.end() - 2);
     tiles.insert(tiles.end(), {n_, n_});
@@ -135,7 +135,7 @@ class SolveLowering {
                     {.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = dtype});
   }
 
-  /// Writes the last node to `view` of w.
+  /// Writes the last node to `view` of the working slot w.
   static void into_work(program::VectorOp op, View view, Block& block) {
     const int node = static_cast<int>(op.nodes.size()) - 1;
     op.outputs.push_back({node, std::move(view), {}, Combiner::add, 0});
@@ -147,7 +147,7 @@ class SolveLowering {
     block.push_back(statement(program::Store{region_transfer(y_, t_.start, t_.extent, strides, "y"), {}, 0}));
   }
 
-  /// w holds the upper factor, whose rows lie over the lanes: a row is scaled, and what is below it loses its square.
+  /// w holds the upper factor, rows along the lanes. Each step scales a row and subtracts its outer product below it.
   void cholesky(Block& block) {
     const Shape tiles = matrix_tiles();
     const Expr n(n_), step = Expr::symbol(step_name), rest = Expr(n_ - 1) - step, diagonal = step * Expr(n_ + 1);
@@ -200,10 +200,10 @@ class SolveLowering {
     block.push_back(statement(std::move(op)));
   }
 
-  /// A triangle t with t x = b from the first row on, or from the last. x a = b is a' x' = b'.
+  /// A triangle t in t x = b, solved from its first row on (`forward`) or its last. x a = b is solved as a' x' = b'.
   struct Triangle { bool turned, unit, forward; };
 
-  /// What is left of b's row at `at` over the diagonal is x.
+  /// Divides row `at` of b, without the eliminated terms, by the diagonal element: the result is a row of x.
   void divide(const Triangle& t, const Expr& at, Block& to) const {
     if (t.unit) return;
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
@@ -219,7 +219,7 @@ class SolveLowering {
     into_work(std::move(op), in_place, to);
   }
 
-  /// The known row of x is taken out of the rows that follow.
+  /// Eliminates the known row of x from the remaining rows.
   void eliminate(const Triangle& t, const Expr& step, Block& to) const {
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()], rest = Expr(n_ - 1) - step;
     const Expr at = t.forward ? step : rest, first = t.forward ? step + Expr(1) : Expr(0);
@@ -281,11 +281,11 @@ class SolveLowering {
 }  // namespace
 
 std::int64_t solve_block(const Share& machine, DType wide) {
-  constexpr std::int64_t most = 256;  // beyond it, a product does the work faster
+  constexpr std::int64_t most = 256;  // for larger blocks, products are faster
   const std::int64_t bytes = machine.core.scratchpad.bytes - 1024;
   std::int64_t block = 1;
-  // Rings of two for the matrix and the factor, and what is worked on.
-  while (block < most && 5 * 4 * block * block * host_bytes(wide) <= bytes) block *= 2;  // 4: of twice the rows
+  // Two buffers for the matrix, two for the factor, and one to work in.
+  while (block < most && 5 * 4 * block * block * host_bytes(wide) <= bytes) block *= 2;  // 4: for twice the rows
   return block;
 }
 

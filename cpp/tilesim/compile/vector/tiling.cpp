@@ -23,8 +23,7 @@ std::int64_t needed(const TileChoice& choice) {
   return bytes;
 }
 
-/// Halves the outermost axis that may still be cut, if possible one that is longer than its granule; false if there is
-/// none.
+/// Halves the outermost axis that may be split, if possible one longer than its granule; false if there is none.
 bool cut(TileChoice& choice, bool keep_inner) {
   const std::size_t rank = choice.space.size();
   for (const bool fine : {false, true}) {
@@ -41,13 +40,13 @@ bool cut(TileChoice& choice, bool keep_inner) {
   return false;
 }
 
-/// Cuts axes that cores can share, none below its granule, until each core has a tile; then evens out the number of
-/// tiles along the first of them.
+/// Splits axes that cores can share, none below its granule, until each core has a tile; the number of tiles along an
+/// axis is a multiple of the missing parts if possible.
 void cut_for_cores(TileChoice& choice, std::int64_t cores) {
   if (cores < 2) return;
   const std::vector<bool>& joined = choice.joined.empty() ? choice.whole : choice.joined;
   const std::size_t rank = choice.space.size();
-  std::int64_t missing = cores;  // parts that the axes from here on must give
+  std::int64_t missing = cores;  // parts that are still needed
   for (std::size_t i = 0; i < rank && missing > 1; ++i) {
     const std::size_t axis = choice.order.empty() ? i : choice.order[i];
     const std::int64_t extent = choice.space[axis], granule = choice.granules.empty() ? 1 : choice.granules[axis];
@@ -59,7 +58,7 @@ void cut_for_cores(TileChoice& choice, std::int64_t cores) {
   }
 }
 
-/// A tile for each core; more where faster cores should have more than slower ones.
+/// Number of tiles wanted: one per core, more if faster cores should get more tiles than slower ones.
 std::int64_t parts_wanted(const Share& machine) {
   constexpr std::int64_t most_per_core = 4;
   std::int64_t weight = 0;
@@ -94,7 +93,7 @@ bool choose_tiles(TileChoice& choice, const Share& machine) {
   const std::int64_t capacity = machine.core.scratchpad.bytes;
   while (needed(choice) > capacity)
     if (!cut(choice, false)) return false;
-  // Several tiles, so that loads, computes and stores overlap; but none smaller than transfers are worth.
+  // Several tiles let loads, computes and stores overlap; transfers of smaller tiles than this are inefficient.
   constexpr std::int64_t smallest = 128 << 10;
   const std::int64_t whole = [&] {
     TileChoice all = choice;
@@ -104,7 +103,7 @@ bool choose_tiles(TileChoice& choice, const Share& machine) {
   while (needed(choice) > std::max(smallest, whole / 8))
     if (!cut(choice, true)) break;
   cut_for_cores(choice, parts_wanted(machine));
-  for (std::size_t axis = 0; axis < choice.space.size(); ++axis) {  // equal pieces
+  for (std::size_t axis = 0; axis < choice.space.size(); ++axis) {  // makes tiles equal
     const std::int64_t extent = std::max<std::int64_t>(1, choice.space[axis]);
     choice.tiles[axis] = ceil_div(extent, ceil_div(extent, choice.tiles[axis]));
   }

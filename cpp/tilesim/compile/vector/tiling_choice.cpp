@@ -20,7 +20,7 @@ FlopClass class_of(const Op& op) {
   return FlopClass::simple;
 }
 
-/// Whether an operand has all points of the space, by as many axes or by others (a view).
+/// Whether an operand varies along all axes of the space, possibly as a view.
 bool has_all(const mapping::VectorProblem& problem, const mapping::VectorOperand& operand) {
   if (operand.axes.size() >= problem.space.size()) return true;
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
@@ -28,8 +28,9 @@ bool has_all(const mapping::VectorProblem& problem, const mapping::VectorOperand
   return true;
 }
 
-/// Axes that may lie along the lanes, the last one first. If memory is tiled for the lanes, only the last one, minor axes
-/// of transfers, and the last axis that is not reduced: the cross-lane unit permutes tiles in place of reducing rows.
+/// Axes that may lie along the lanes, the last one first. If memory is tiled for the lanes, only the last one, minor
+/// axes of transfers, and the last axis that is not reduced: the cross-lane unit permutes tiles in place of reducing
+/// rows.
 std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& problem) {
   std::vector<int> lanes;
   for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) lanes.push_back(axis);
@@ -51,7 +52,7 @@ std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& pr
   return lanes;
 }
 
-/// The best tiles by the estimate, where that promises enough; of those alike the ones of fewest transfers.
+/// The fastest tiles by estimate, or `usual` if the gain is small; of about equal tiles those with fewest transfers.
 mapping::VectorTiles fastest(const Context& context, const mapping::VectorProblem& problem,
                              const mapping::VectorTiles& usual) {
   constexpr std::size_t compared = 10;
@@ -67,7 +68,7 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
   return best->tiles;
 }
 
-/// The usual tiles, cut further while their buffers do not fit: axes that are combined last.
+/// The usual tiles, split further until their buffers fit; reduced axes are split last.
 mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::VectorTiles tiles, const Share& machine) {
   for (const bool combined : {false, true})
     for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {

@@ -22,7 +22,7 @@ Lowered VectorLowering::lower() {
   for (int op : kernel_.ops)
     if (is_reduce(op)) reduces_.push_back(op);
   make_tiles(true);
-  // Whole rows in slivers, of which memory moves more than they hold, or passes over wider tiles.
+  // Streams rows if whole rows do not fit, or only in tiles so narrow that their excess traffic exceeds the passes'.
   if (!tiles_fit_ || (!reduces_.empty() && overfetch_ > passes())) make_tiles(false);
   if (!tiles_fit_)
     return Refusal{{"not even one element of this operation fits the scratchpad",
@@ -50,7 +50,7 @@ void VectorLowering::find_space() {
     for (std::int64_t dim : op(i).attributes.integers("dims")) reduced_[static_cast<std::size_t>(dim)] = true;
     if (!op(i).attributes.flag("keep_dims")) dropped_.insert(op(i).results[0]);
   }
-  for (int i : kernel_.ops) {  // producers stand before readers
+  for (int i : kernel_.ops) {  // producers precede readers
     int level = 0;
     for (ValueId operand : op(i).operands)
       if (const auto found = levels_.find(operand); found != levels_.end()) level = std::max(level, found->second);
@@ -134,7 +134,7 @@ Expr VectorLowering::tile_extent(std::size_t axis) const {
 VectorLowering::Held VectorLowering::hold(ValueId value, std::size_t operand, const std::string& slot) {
   const mapping::VectorPlan::OperandRing& buffer = plan_.buffers[operand];
   rings_.push_back(planned_ring(slot, problem_, plan_, operand));
-  const bool sum = operand >= kernel_.inputs.size() + kernel_.outputs.size();  // complete after all of its pieces
+  const bool sum = operand >= kernel_.inputs.size() + kernel_.outputs.size();  // complete only after all pieces
   for (std::size_t axis = 0; axis < space_.size() && buffer.in_pieces && !sum; ++axis)
     if (piece_trips(axis) > 1) rings_.back().pieces.push_back("s" + std::to_string(axis));
   Held held{value, operand, slot, spans(value), buffer.strides, buffer.turned};
@@ -167,7 +167,7 @@ View VectorLowering::view(const Held& held, bool points) const {
   return result;
 }
 
-/// The axes of a value's own shape, as (start, extent, stride).
+/// The transfer of a value's tile, by the axes of the value.
 program::Transfer VectorLowering::transfer(const Held& held) const {
   const Shape& own = shape(held.value);
   std::vector<Expr> from, size;
@@ -234,7 +234,7 @@ bool VectorLowering::spans_rows(const std::vector<bool>& spanned) const {
   return false;
 }
 
-/// Rows longer than the scratchpad: a pass over their tiles per level, then what is left of one point per row.
+/// For rows longer than the scratchpad: one pass over their tiles per level, then outputs with one point per row.
 Block VectorLowering::streamed_body() {
   Block block;
   std::set<int> finished;
@@ -253,7 +253,7 @@ Block VectorLowering::streamed_body() {
   return block;
 }
 
-/// Reductions of one level, and values of the whole space that need those of the levels below, which are finished.
+/// Emits a pass: reductions of one level, and outputs of the full space that need the finished levels below.
 Block VectorLowering::stream_pass(const mapping::VectorPhase& phase, std::set<int>& finished) {
   std::vector<int> now;
   Block body;

@@ -1,5 +1,5 @@
-// Lowering of the vector family: parts shared by vector*.cpp. Rows (the reduced axes) stay on chip where they fit;
-// otherwise tiles of them stream by, once per level of reductions that depend on each other.
+// Lowering of the vector family, shared by the files of this folder. Rows (the reduced axes) stay on chip if they fit;
+// otherwise their tiles are streamed, once per level of dependent reductions.
 #pragma once
 
 #include <array>
@@ -81,16 +81,16 @@ class VectorLowering {
   program::Transfer transfer(const Held& held) const;
   std::vector<int> reduced_dims() const;
   std::int64_t row_count() const;
-  /// Positive from the second tile of a row on.
+  /// An expression that is positive from the second tile of a row on.
   Expr tiles_before() const;
   bool spans_rows(const std::vector<bool>& spanned) const;
-  /// Number of passes over the rows' tiles, when rows stream.
+  /// Number of passes over the rows' tiles, if rows are streamed.
   int passes() const;
   program::Block resident_body();
   program::Block streamed_body();
   program::Block stream_pass(const mapping::VectorPhase& phase, std::set<int>& finished);
 
-  // vector_emit.cpp
+  // emit.cpp
   void load_inputs(const std::vector<int>& wanted, program::Block& block, bool points = false) const;
   std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
   Compute begin(bool points, const std::set<int>& finished) const;
@@ -104,7 +104,7 @@ class VectorLowering {
   void emit_outputs(Compute& compute, const std::vector<ValueId>& values, program::Block& block) const;
   void store_outputs(Compute& compute, const std::vector<const Held*>& targets, program::Block& block) const;
 
-  // vector_pieces.cpp
+  // pieces.cpp
   std::int64_t piece_trips(std::size_t axis) const { return plan_.pieces[axis]; }
   Expr piece_start(std::size_t axis) const;
   bool arrives_in_pieces(const Held& held) const { return plan_.buffers[held.operand].in_pieces; }
@@ -116,7 +116,7 @@ class VectorLowering {
   void load_in_pieces(program::Block& block);
   void outputs_in_pieces(const std::vector<ValueId>& values, const std::set<int>& finished, program::Block& block);
 
-  // vector_arg.cpp
+  // arg.cpp
   program::Block arg_body();
   void arg_of_tile(program::Block& block) const;
   void merge_arg(program::Block& block) const;
@@ -141,7 +141,7 @@ class VectorLowering {
   bool at_piece_ = false;  ///< starts and extents are those of the current piece
   bool tiles_fit_ = false, streamed_ = false;
   int lane_ = -1;               ///< lane axis
-  std::int64_t overfetch_ = 1;  ///< least memory transfer, over the tile's contents
+  std::int64_t overfetch_ = 1;  ///< factor by which memory moves more than the tile's contents
   std::vector<Ring> rings_;
   std::vector<int> reduces_;
   std::set<ValueId> dropped_;                ///< results of reductions that drop their axes

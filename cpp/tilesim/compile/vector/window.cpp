@@ -54,8 +54,8 @@ class WindowLowering {
 
   bool in_parts() const { return !plan_.parts.empty(); }
 
-  /// Outputs are cut outer axes first. Taps are cut before where a window takes more than a quarter of the budget, so
-  /// that neighbouring outputs still share what is loaded.
+  /// Splits outputs, outer axes first. Splits taps before that if a window takes more than a quarter of the budget, so
+  /// that adjacent outputs still share loaded elements.
   void choose() {
     Shape tiles = out_, taps = window_;
     const std::int64_t capacity = context_.machine.core.scratchpad.bytes;
@@ -89,7 +89,7 @@ class WindowLowering {
     w_ = tiled_space(window_, taps, "w");
   }
 
-  /// Until each core has a tile: outer axes first, none below what its layout moves at once.
+  /// Splits tiles, outer axes first, until each core has one; no axis below the extent that its layout moves at once.
   void cut_for_cores(Shape& tiles) const {
     const std::int64_t cores = context_.machine.core.count;
     TileChoice least;
@@ -143,7 +143,7 @@ class WindowLowering {
     problem_.stages = {std::move(reduced), std::move(part), std::move(rounding)};
   }
 
-  /// Over the axes of the output, then of the window.
+  /// Sets the stages' patterns. Dims: the axes of the output, then those of the window.
   void find_patterns(mapping::VectorStage& reduced, mapping::VectorStage& part, mapping::VectorStage& rounding) const {
     if (2 * rank() > most_vector_dims) return;
     const std::uint32_t outputs = (std::uint32_t{1} << rank()) - 1;
@@ -159,7 +159,7 @@ class WindowLowering {
     rounding.pattern = pattern_of({&node, 1}, {&sum, 1}, {&rounded, 1});
   }
 
-  /// What padding reads as: the combiner's neutral element, or the nearest that the type has (some have no infinity).
+  /// The value of padding: the combiner's identity element, or the nearest in the type (some have no infinity).
   double fill() const {
     const double neutral = identity_element(combiner_, from_.dtype);
     if (!is_float(from_.dtype)) return neutral;
@@ -214,7 +214,7 @@ class WindowLowering {
     return op;
   }
 
-  /// The finished sums, rounded once.
+  /// Rounds the finished sums once.
   program::VectorOp rounded() const {
     const Shape strides = row_major_strides(y_.tiles);
     program::VectorOp op;

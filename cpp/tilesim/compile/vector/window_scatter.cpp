@@ -18,17 +18,17 @@ namespace {
 
 std::string numbered(const char* stem, std::size_t axis) { return stem + std::to_string(axis); }
 
-/// One axis: a tile of the result begins at a multiple of the stride, so that windows lie in every tile alike.
+/// One axis. A tile of the result begins at a multiple of the stride: windows have the same place in every tile.
 struct Axis {
   std::int64_t extent, window, stride, pad;
-  std::int64_t tile = 1;  ///< of the result
+  std::int64_t tile = 1;  ///< extent of the result's tile
 
-  /// Windows before those at the tile's start that reach into it, rounded to whole strides: not positive.
+  /// The first window that reaches into the tile, relative to the window at the tile's start: not positive.
   std::int64_t first() const { return floor_div(pad - window + 1, stride); }
   std::int64_t windows() const { return floor_div(tile - 1 + pad, stride) - first() + 1; }
-  /// From the first window's first element to the tile's.
+  /// Distance from the first window's first element to the tile's first element.
   std::int64_t halo() const { return pad - first() * stride; }
-  /// Elements from the first window on that windows or the tile reach.
+  /// Number of elements, from the first window on, that the windows and the tile cover.
   std::int64_t region() const { return std::max((windows() - 1) * stride + window, halo() + tile); }
   std::int64_t trips() const { return ceil_div(extent, tile); }
 };
@@ -99,7 +99,7 @@ class WindowScatterLowering {
            product(tiles()) * 2 * host_bytes(y_.dtype) + 9 * 64;
   }
 
-  /// Axes as the result lies in memory, the outer ones first: so tiles lie on chip, the last one over the lanes.
+  /// Axes in the result's memory order, outer ones first. On-chip tiles have this order, the last axis on the lanes.
   std::vector<std::size_t> by_memory() const {
     const program::Tensor* tensor = find_tensor(context_, y_.tensor);
     const bool ordered = y_.identity && tensor && tensor->minor_to_major.size() == axes_.size();
@@ -109,7 +109,7 @@ class WindowScatterLowering {
     return order;
   }
 
-  /// The least extents of tiles that have whole bursts, or tiles of the layouts.
+  /// The least extents of tiles that consist of whole bursts or layout tiles.
   Shape granules() const {
     TileChoice choice;
     choice.space = each([](const Axis& axis) { return axis.extent; });
@@ -118,15 +118,15 @@ class WindowScatterLowering {
     return choice.granules;
   }
 
-  /// Elements that all tiles compute on, those that neighbours have too among them.
+  /// Number of windows that all tiles compute, including those that adjacent tiles repeat.
   double computed() const {
     double elements = 1;
     for (const Axis& axis : axes_) elements *= static_cast<double>(axis.windows() * axis.trips());
     return elements;
   }
 
-  /// Halves the axis along which tiles then share least, the outer one of equals; false where all are cut as far as
-  /// `least` lets them.
+  /// Halves the axis that adds the fewest repeated windows, the outer one of equals; false if all axes are at their
+  /// least extents.
   bool cut(const Shape& least, std::size_t axes) {
     std::optional<std::size_t> best;
     std::int64_t best_tile = 0;
@@ -144,8 +144,8 @@ class WindowScatterLowering {
     return best.has_value();
   }
 
-  /// No axis is cut below what memory moves at once while others can be; several tiles overlap their transfers, and
-  /// each core gets one.
+  /// Splits no axis below what memory moves at once while others can be split. Several tiles let transfers overlap, and
+  /// each core gets a tile.
   void choose() {
     for (Axis& axis : axes_) axis.tile = round_up(axis.extent, axis.stride);
     const std::int64_t capacity = context_.machine.core.scratchpad.bytes;
@@ -165,7 +165,7 @@ class WindowScatterLowering {
   Expr tile_index(std::size_t axis) const {
     return axes_[axis].trips() == 1 ? Expr(0) : Expr::symbol(numbered("i", axis));
   }
-  /// First window of the tile, which may lie before the first there is.
+  /// First window of the tile; it may precede the first existing window.
   Expr first_window(std::size_t axis) const {
     const Axis& a = axes_[axis];
     return tile_index(axis) * Expr(a.tile / a.stride) + Expr(a.first());
@@ -194,7 +194,7 @@ class WindowScatterLowering {
     return view;
   }
 
-  /// The elements of a region that the windows have below the tap at hand.
+  /// The elements of a region below the current tap of each window.
   View tapped(const std::string& slot) const {
     View view{slot, 0, 0, {}};
     const Shape strides = strides_of(regions()), count = windows();
@@ -236,7 +236,7 @@ class WindowScatterLowering {
     return op;
   }
 
-  /// Whether the tap lies inside x: only padding can be outside for a window that there is.
+  /// A node that is true if the tap lies inside x; -1: always inside. For existing windows, only padding is outside.
   int inside(program::VectorOp& op) const {
     int all = -1;
     const auto both = [&](int condition) {
@@ -260,7 +260,7 @@ class WindowScatterLowering {
     return all;
   }
 
-  /// Takes the tap where it is better than all before it, or the first.
+  /// Takes the tap if it is better than all previous ones, or the first one inside x.
   program::VectorOp search() const {
     const Shape count = windows();
     program::VectorOp op = over(count);

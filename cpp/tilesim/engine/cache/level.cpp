@@ -4,7 +4,7 @@
 
 namespace tilesim::engine::cache {
 
-/// Caches managed by software are fully associative: tensors that fit together do not evict each other.
+/// Software-managed caches are fully associative, so that tensors that fit together do not evict each other.
 Spec Level::own(const Spec& spec) const {
   Spec whole = spec;
   if (tensors_.plan || spec.software) {

@@ -84,7 +84,7 @@ void Slice::advance(std::int64_t cycle) {
 
 /// Delays the next request until an MSHR is free (`any`), or until that sector has arrived. Returns the cycle.
 std::int64_t Slice::wait_for(std::int64_t at, bool any, std::uint64_t sector) {
-  // The arrival cycle is known when the burst issues, long before the data arrives, so no step is too far.
+  // The arrival cycle is known when the burst issues, long before the data arrives: single steps never pass it.
   const auto waits = [&] { return any ? come_.empty() : pending_[fetches_.at(sector)].left > 0; };
   for (std::int64_t look = at; waits();) {
     below_.advance(++look);

@@ -83,7 +83,7 @@ std::unique_ptr<MemoryNodes> nodes(const Chip& chip, cache::Tensors* tensors) {
   return chip.memory == MemoryKind::ideal ? ideal_nodes(chip.machine) : simple_nodes(chip.machine);
 }
 
-/// Whether tensors have the addresses of the memory plan: addresses matter, and do not identify tensors.
+/// Whether tensors have the addresses of the memory plan: addresses affect time, and no option names single tensors.
 bool shares_bytes(const Chip& chip) {
   const bool cached = chip.machine.memory.cache.sets > 0;
   return (cached || chip.memory == MemoryKind::bank) && chip.machine.memory.regions <= 1 &&
@@ -117,7 +117,7 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
 }
 
 /// Tensors with shared bytes have the owner's address. Every job begins on the first channel, at a multiple of a power
-/// of two not below its size: its bytes fall on the same channels as if it ran alone.
+/// of two not below its size, so that its bytes fall on the same channels as in a standalone run.
 OffChip::JobMemory OffChip::place(TensorPlan& plan) {
   const MemorySpec& memory = chip_.machine.memory;
   const std::int64_t turn = std::max(memory.interleave_bytes, memory.burst_bytes) * memory.channels;

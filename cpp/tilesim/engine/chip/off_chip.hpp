@@ -23,9 +23,9 @@ struct TensorPlan {
 
   MemoryMap map;  ///< addresses start at 0
   std::vector<std::string> names;
-  std::vector<std::size_t> owners;         ///< tensors with bytes of their own
+  std::vector<std::size_t> owners;         ///< tensors that own their bytes
   std::vector<std::int32_t> placements;    ///< per tensor; empty: one region
-  std::vector<bool> resident;              ///< per tensor with bytes of its own: whether it stays in the cache
+  std::vector<bool> resident;              ///< per owner: whether it stays in the cache
   std::vector<std::int32_t> free_tensors;  ///< free numbers, from completed jobs
 };
 

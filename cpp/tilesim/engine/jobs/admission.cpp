@@ -34,7 +34,7 @@ JobState* Admission::next(std::int64_t now) {
       contexts_used_[core] += job->contexts[i];
       lines_[core].erase(job);
     }
-    for (const std::int64_t core : job->job.cores)  // next in line for each core, so that the order holds
+    for (const std::int64_t core : job->job.cores)  // must be next in line for each core, to keep the order
       if (const Line& line = lines_[at(core)]; !line.empty()) candidates_.insert(*line.begin());
     return job;
   }

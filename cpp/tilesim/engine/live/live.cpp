@@ -155,7 +155,7 @@ void LiveCores::begin_closed(Core& core, isa::Sequencer& sequencer, const Comput
   events_.push_back({tag, isa::LiveEvent::done, at + latency.done});
 }
 
-/// Turns events of a core into answers; nothing may issue on any core after the first one.
+/// Turns events of a core into answers. No core may issue anything after the first answer.
 void LiveCores::tell(Core& core, std::int64_t& until) {
   for (const isa::LiveEvent& event : events_) {
     const std::int64_t cycle = core.kind->chip(event.cycle);

@@ -31,9 +31,9 @@ class MemorySystem : public MemoryCounts, public Answering {
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
   virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< bytes that will not be accessed again
   virtual Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) = 0;
-  virtual bool answers_later() const { return false; }  ///< whether all requests are answered later, or none
-  /// `offer` returns a negative cycle for a read that was not the last piece of its transfer, since nobody needs its
-  /// completion yet. This function returns that completion, once, and other cycles unchanged.
+  virtual bool answers_later() const { return false; }  ///< true: all requests are answered later; false: none
+  /// `offer` returns a negative cycle for a read that was not the last piece of its transfer, whose completion is not
+  /// needed yet. This function returns that completion, once, and other cycles unchanged.
   virtual std::int64_t completion(std::int64_t given) { return given; }
   /// Declares that the completion will not be requested.
   virtual void drop(std::int64_t /*given*/) {}

@@ -191,7 +191,7 @@ void RoutedMemory::send(std::int64_t from, std::int64_t to, std::int64_t bytes, 
         {0, piece, static_cast<std::uint32_t>(std::min(left, share)), static_cast<std::uint32_t>(to)});
 }
 
-/// Whether the port has a load or store to send; `kind` is the next one's.
+/// Whether the port has a load or store to send; sets `kind` to the kind of the next one.
 bool RoutedMemory::request_line(Port& port, Kind& kind) const {
   const bool loads = !port.lines[read].empty(), stores = !port.lines[write].empty();
   if (!loads && !stores) return false;

@@ -114,8 +114,8 @@ void add_runs(Pattern& pattern, std::int64_t& run_bits, std::int64_t stride_bits
   pattern.extent[at] = extent;
 }
 
-/// Runs of a padded layout, which is stored tile by tile. If rows begin or end within tiles of several rows, each
-/// tile's row counts as an equal share, from its beginning.
+/// Runs of a padded layout, which is stored tile by tile. If the region's rows begin or end inside tiles of several
+/// rows, each row of a tile counts as an equal share, from the tile's beginning.
 void tile_runs(Pattern& pattern, const MemoryMap::MappedTensor& entry, const std::array<std::int64_t, max_dims>& lows,
                const std::array<std::int64_t, max_dims>& extents, std::int64_t bytes) {
   const auto minor = static_cast<std::size_t>(entry.order[0]), second = static_cast<std::size_t>(entry.order[1]);
@@ -199,7 +199,7 @@ using Named = std::optional<std::vector<std::int64_t>>;
        {}});
 }
 
-/// Empty: some rows are unknown. Rows outside a tensor with a fill value move nothing.
+/// Rows selected by data; empty if some are unknown. Rows outside a tensor with a fill value move nothing.
 Named named_rows(const program::CompiledProgram& program, const program::Cursor& cursor,
                  const program::CompiledTransfer& t, const MemoryMap::MappedTensor& entry,
                  const std::array<Range, max_dims>& ranges, const NamedRows& given) {
@@ -232,7 +232,7 @@ Named named_rows(const program::CompiledProgram& program, const program::Cursor&
   return rows;
 }
 
-/// In a padded layout a row of the second minor axis has a piece per tile. Returns false for other axes.
+/// Adds runs of rows along the second minor axis of a padded layout: a piece per tile. Returns false for other axes.
 bool tiled_rows(Pattern& pattern, const MemoryMap::MappedTensor& entry, const program::CompiledTransfer& t,
                 const std::array<Range, max_dims>& ranges, const std::vector<std::int64_t>& rows) {
   if (entry.tile.size() != 2) return false;

@@ -26,8 +26,8 @@ std::unique_ptr<Pattern> make_pattern(const std::string& name, const Topology& t
 /// All names, for messages.
 std::vector<std::string> pattern_names();
 
-/// Each node has one trial per cycle, whatever its backlog; a success is a packet. Trials in order of (cycle, node) are
-/// one sequence, of which only the successes are computed.
+/// Each node has one trial per cycle, independent of its backlog; a success injects a packet. Trials in order of
+/// (cycle, node) form one sequence, and only the successes are computed.
 class BernoulliTraffic {
  public:
   /// `load`: flits per node and cycle. Throws UserError for a load outside 0 ... packet_flits.

@@ -96,7 +96,7 @@ class WeightedSum {
   long double rest_ = 0;
 };
 
-/// Sums of counts; a row that a part lacks counts as 0 there.
+/// Sums of counts; a row that is missing in a part counts as 0.
 std::vector<Count> combined_counts(const Result& like, std::span<const WeightedResult> parts) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
   std::vector<Count> rows;

@@ -38,9 +38,9 @@ struct Bounds {
   static constexpr double least_queues = 0.05;  ///< fraction of all cycles; smallest bound for DMA queues
 };
 
-/// If errors halve with twice the trips, the prediction of the longer runs has an error of the difference of both.
-/// Neither includes rings that fill over more trips than were simulated: of 2,400 random loops, ten had errors above
-/// twice the difference and a thousandth, at most 1.7 % of the cycles. The bound is therefore four times the
+/// Assumes that errors halve with twice the trips, so that the longer runs err by the difference of both predictions.
+/// Rings that fill over more trips than were simulated break this assumption: of 2,400 random loops, ten had errors
+/// above twice the difference and a thousandth, at most 1.7 % of the cycles. The bound is therefore four times the
 /// difference, and at least half a per cent. Times below a hundredth of all cycles are bounded relative to that
 /// hundredth. A DMA queue counts as busy while its transfer waits behind others, so its busy cycles depend on how early
 /// other queues run, which may change once in a thousand trips: of 2,330 random loops three had errors, at most 2.5 %

@@ -17,8 +17,8 @@ using Expected = std::function<void(double operations)>;
 
 /// The result of a long program, predicted from short runs.
 ///
-/// Equal layers that are called one after the other, with every kernel ending before the next one starts: the program
-/// is simulated with one, two and four of them.
+/// If equal layers are called one after the other, and every kernel ends before the next one starts, the program is
+/// simulated with one, two and four of them.
 ///
 /// Otherwise every count is taken as linear in the trips of each shortened loop, and kernels as independent. Loops lose
 /// full periods of trips, after which positions within bursts, layout tiles and channels repeat, so that omitted trips

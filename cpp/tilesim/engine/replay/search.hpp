@@ -36,7 +36,7 @@ std::vector<SteadyKernel> steady_loops(const program::Program& program, std::int
 /// Number of simulations for these loops.
 std::int64_t runs(const std::vector<SteadyKernel>& kernels);
 
-/// The longest sequence [first, last) of calls of one function in the program's own body that differ in tensor names
+/// The longest sequence [first, last) of calls of one function in the program's main body that differ in tensor names
 /// only. Every kernel of the function must end before the next statement, and values that affect time must be equal in
 /// all calls. Empty if there are too few calls.
 std::pair<std::size_t, std::size_t> alike_calls(const program::Program& program);

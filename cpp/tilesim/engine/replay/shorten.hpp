@@ -8,7 +8,7 @@ namespace tilesim::engine::replay {
 /// The program with shorter loops. `kept`: number of trips per loop; the first and last trips keep their index.
 program::Program without_trips(const program::Program& program, const TripCounts& kept);
 
-/// The program with only the first `count` of the calls [first, last) in its own body.
+/// The program with only the first `count` of the calls [first, last) in its main body.
 program::Program with_calls(const program::Program& program, std::size_t first, std::size_t last, std::size_t count);
 
 }  // namespace tilesim::engine::replay

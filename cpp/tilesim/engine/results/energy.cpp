@@ -11,7 +11,7 @@ struct Book {
   Result& result;
   std::vector<EnergyRate> table = {};
 
-  /// Adds a count by kernel, and the rest: of no kernel, or of running ones.
+  /// Adds a count by kernel, and the remainder without a kernel or in running kernels.
   template <class Number>
   void count(const Count& total, const Number& number) {
     std::vector<Caused> caused;

@@ -146,7 +146,7 @@ bool Slots::is_free(const Ended& ended) const {
   return own.version > ended.version || (own.version == ended.version && own.free);
 }
 
-/// Whether a version would have bytes that a scope which ended before is still using.
+/// Whether the buffer of a version overlaps bytes that an ended scope is still using.
 bool Slots::on_ended_bytes(std::int32_t slot, std::int64_t version, std::int64_t epoch) const {
   if (ended_.empty()) return false;
   const program::CompiledSlot& own = program_.slots[static_cast<std::size_t>(slot)];

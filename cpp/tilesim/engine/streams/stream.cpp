@@ -24,7 +24,7 @@ void StreamTable::remove(const Stream& stream) {
   --count_;
 }
 
-/// Doubles the table; numbers that differ modulo its size still do.
+/// Doubles the table; numbers that are distinct modulo its size stay distinct.
 void StreamTable::grow() {
   std::vector<Stream*> larger(2 * table_.size(), nullptr);
   for (Stream* stream : table_)

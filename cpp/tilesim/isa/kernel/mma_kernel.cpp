@@ -85,7 +85,7 @@ void MmaWriter::check() const {
     refuse("a row of the array does not fit four vector registers", std::to_string(core_.vlen) + " bits", "");
 }
 
-/// As many rows as one register of operands holds, if their sums fit four registers: few instructions, busy ports.
+/// Chooses the rows per step: as many as one register of operands holds, if their sums fit four registers.
 void MmaWriter::choose_chunk() {
   const std::int64_t vlen = core_.vlen;
   const std::int64_t operand_rows = vlen / (core_.array.rows * width(form_.moving_type)),

@@ -174,7 +174,7 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   const ArrayClock& array = first.pipeline().arrays()[0];
   const std::int64_t alone = first.pipeline().drain(), streamed = cycles_up(array.free());
   const TileLatency closed = array_latency(machine_, d, history);
-  // when all rows have left the array, if no port were late and sums were stored at once
+  // when all rows would have left the array if no port were late and sums were stored at once
   const std::int64_t over = std::clamp(alone - (closed.done - closed.busy), std::min(alone, streamed), alone);
   TileLatency latency;
   latency.limit = busiest(first.pipeline()), latency.why = reason_of(first.pipeline(), {}, alone);

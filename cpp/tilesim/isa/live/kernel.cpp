@@ -9,7 +9,7 @@ namespace tilesim::isa {
 
 namespace {
 
-/// The first instruction at or after `place` to which no loop returns from behind.
+/// The first instruction from `place` on that follows the end of every loop that begins before `place`.
 std::size_t behind_loops(const Kernel& kernel, std::size_t place) {
   std::size_t found = place;
   for (const KernelLoop& loop : kernel.loops)

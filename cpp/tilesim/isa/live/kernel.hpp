@@ -44,7 +44,7 @@ class LiveKernels {
   const Machine& machine() const { return machine_; }
   /// Number of weight sets that a product loads; 0: no kernel computes it.
   std::int64_t sets_of(const Descriptor& descriptor, const ComputeSource& source);
-  /// The kernel for an array. `resident`: the array holds the only set of weights. Null: no kernel, `why` says why.
+  /// The kernel for an array; null: none, with the reason in `why`. `resident`: it holds the only set of weights.
   const LiveKernel* find(const Descriptor& descriptor, const ComputeSource& source, unsigned array, bool resident,
                          std::string& why);
 

@@ -106,7 +106,7 @@ std::uint64_t room(const Statement& s, const Labels& labels) {
   return (unit - s.address % unit) % unit;
 }
 
-/// Writes zeros or the given fill byte; for an alignment nops.
+/// Writes zeros or the given fill byte; for an alignment, nops.
 void put_room(const Statement& s, const Labels& labels, std::string& bytes) {
   const std::uint64_t count = room(s, labels);
   if (s.operands.size() == 2 || is_space(s.name)) {

@@ -29,7 +29,7 @@ Array part(const Array& x, std::int64_t dim, std::int64_t index, std::int64_t co
   return result;
 }
 
-/// Arrays of one shape, one behind the other along an axis.
+/// Concatenates arrays of one shape along an axis.
 Array behind(const std::vector<Array>& parts, std::int64_t dim) {
   Shape shape = parts[0].shape();
   const AxisView view = axis_view(shape, dim);
@@ -92,7 +92,7 @@ class Devices {
     return communicates_[number] = found;
   }
 
-  /// Each device separately; devices that hold the very same operands share the result.
+  /// Evaluates each device separately; devices whose operands are the same memory share the result.
   Each apart(const GraphFunction& function, const Op& op, const Each& operands) {
     std::map<std::vector<const std::byte*>, std::size_t> first;
     Each results(operands.size());
@@ -230,12 +230,12 @@ class Devices {
         results[group[i]] = {i > 0 && op.kind != Kind::all_to_all && op.kind != Kind::reduce_scatter
                                  ? results[group[0]][0]
                                  : in_group(function, op, group, i, operands)};
-    for (std::size_t d = 0; d < results.size(); ++d)  // of no group
+    for (std::size_t d = 0; d < results.size(); ++d)  // devices of no group
       if (results[d].empty()) results[d] = {Array(operands[d][0].dtype(), operands[d][0].shape())};
     return results;
   }
 
-  /// What member `i` of a group gets.
+  /// Result of member `i` of a group.
   Array in_group(const GraphFunction& function, const Op& op, const std::vector<std::size_t>& group, std::size_t i,
                  const Each& operands) {
     const auto size = static_cast<std::int64_t>(group.size());
@@ -263,7 +263,7 @@ class Devices {
   const Graph& graph_;
   const EvaluateOptions& options_;
   std::map<std::int32_t, bool> communicates_;
-  Array sum_;  ///< of the group that a reduce_scatter is at
+  Array sum_;  ///< reduction of the current group of a reduce_scatter
 };
 
 }  // namespace

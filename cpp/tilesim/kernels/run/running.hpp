@@ -1,4 +1,4 @@
-// What runs functions on one device or several. Internal to this module.
+// Runs functions on one or several devices. Internal to this module.
 #pragma once
 
 #include <string>

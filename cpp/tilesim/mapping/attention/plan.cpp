@@ -127,7 +127,7 @@ class Pricing {
   const Share& machine_;
 };
 
-/// The whole extent and multiples that fill arrays, descending.
+/// Tile sizes, descending: the extent if it is at most `most`, then halvings of `most` down to 8.
 std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   std::vector<std::int64_t> result;
   if (extent <= most) result.push_back(extent);
@@ -136,7 +136,7 @@ std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   return result;
 }
 
-/// Multiples of whole pages close to these sizes, or equal parts of a page.
+/// Tile sizes near those of `sizes` that are multiples of a page or equal parts of one.
 std::vector<std::int64_t> key_sizes(const AttentionProblem& problem, std::int64_t most) {
   std::vector<std::int64_t> result = sizes(problem.keys, most);
   if (problem.page == 0) return result;
@@ -202,7 +202,7 @@ class Candidates {
       for (std::int64_t heads = 1; heads <= p_.shared();
            heads = heads < p_.shared() ? std::min(2 * heads, p_.shared()) : heads + 1) {
         if (heads > 1 && (p_.queries % queries != 0 || heads * queries > most_queries)) break;
-        if (heads > 1 && p_.mask && p_.queries > 1) break;  // a row's mask is not at one distance from the last
+        if (heads > 1 && p_.mask && p_.queries > 1) break;  // the mask rows of a tile have no constant stride
         for (const std::int64_t keys : key_sizes(p_, most_keys)) add_tiles(queries, heads, keys);
       }
     return std::move(plans_);
@@ -229,7 +229,7 @@ class Candidates {
     }
   }
 
-  /// Few queries that all see all keys: splits the keys while some cores are idle.
+  /// Adds plans that split the keys over idle cores, if one tile has all queries and they all see all keys.
   void add_splits(AttentionPlan plan) {
     const std::int64_t units = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
     const std::int64_t tiles = ceil_div(p_.keys, plan.keys), cores = machine_.core.count;
@@ -243,7 +243,7 @@ class Candidates {
     }
   }
 
-  /// Adds the plan, alone and with consecutive key heads.
+  /// Adds the plan, and variants with several consecutive key heads per core.
   void add(AttentionPlan plan) {
     if (!pricing_.fill(plan)) return;
     add_products(plan);
@@ -258,7 +258,7 @@ class Candidates {
     const ArraySpec& array = machine_.core.array;
     // Few rows: sharing them among arrays would not make products shorter.
     const bool few = array.count > 1 && plan.rows() < array.rows * array.count;
-    // Masks keep their order in memory, and parts are stored in their order.
+    // Masks and stored parts keep their layout in memory, which rows along the lanes would change.
     const bool turns = plan.rows() >= machine_.core.vector.lanes && !p_.mask && plan.splits == 1;
     for (int choice = 0; choice < (turns ? 16 : 8); ++choice) {
       plan.queries_stay = choice % 2 > 0;
@@ -280,8 +280,8 @@ class Candidates {
 }  // namespace
 
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
-  constexpr double traffic_weight = 0.05;  // weight of traffic, which other kernels may wait for
-  constexpr double as_fast = 0.03;         // a judgement: the walk errs by 0.6 % in the median, 18 % at worst
+  constexpr double traffic_weight = 0.05;  // relative weight of memory traffic, which may delay other kernels
+  constexpr double as_fast = 0.03;         // tolerance; the walk's error is 0.6 % in the median, at most 18 %
   const auto fewest = [](const auto& walked) {
     std::int64_t bytes = INT64_MAX;
     for (const auto& one : walked) bytes = std::min(bytes, one.second->bytes);

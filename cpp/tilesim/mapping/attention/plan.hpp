@@ -20,11 +20,11 @@ struct AttentionProblem {
   bool scaled = true;         ///< the scale is not 1
   bool caps = false;          ///< scores have a soft cap
   bool reshapes = false;      ///< scores change beyond a positive scale: soft cap, bias, mask
-  bool power_of_two = false;  ///< the scale is one: queries take it without rounding
+  bool power_of_two = false;  ///< the scale is a power of two, so scaled queries are exact
   std::optional<DType> mask;
   bool mask_heads = true, mask_queries = true, mask_keys = true;  ///< axes along which the mask varies
-  bool lengths = false;       ///< the number of keys per row of the batch is data, at most `keys`
-  bool ends = false;          ///< then `offset` holds for a row with all keys: queries are the last ones of each row
+  bool lengths = false;  ///< the number of keys per row of the batch is data, at most `keys`
+  bool ends = false;  ///< with `lengths`: queries are the last positions of each row, so `offset` is that of a full row
   std::int64_t page = 0;      ///< keys per page, found through a table; 0: contiguous keys
   bool lse = false;           ///< also stores the logarithm of each row's sum of weights
   DType stored = DType::f32;  ///< type of q, k, v, the result, and the weights that multiply v
@@ -50,8 +50,8 @@ struct AttentionPlan {
   std::int64_t splits = 1;        ///< parts of the keys; a separate step merges their sums
   std::int64_t merged_heads = 1;  ///< heads per tile of the merge step
   bool resident = false;          ///< keys and values stay on chip during the tiles of a part
-  bool paired = false;            ///< a trip takes the first and the last remaining part: all trips then see as many
-                                  ///< keys
+  bool paired = false;            ///< a trip takes the first and the last remaining part, so that all trips
+                                  ///< see equally many keys
   std::int64_t key_buffers = 2;   ///< buffers of keys and of values
   bool folds = false;             ///< queries are scaled instead of scores
   bool by_product = false;        ///< half of the arrays multiply queries and keys, the others weights and values
@@ -85,7 +85,7 @@ AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionP
 /// The fastest plan by the estimate; empty: no tile fits.
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine);
 
-/// Lower bound on the cycles of the two products around a softmax through memory.
+/// Lower bound on the cycles of attention as two products with the scores and weights in memory.
 double attention_apart_cycles(const AttentionProblem& problem, const Share& machine);
 
 }  // namespace tilesim::mapping

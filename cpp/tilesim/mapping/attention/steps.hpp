@@ -263,7 +263,7 @@ class AttentionTiles {
         if (plan_.paired && parts() - 1 - i > i) take(parts() - 1 - i);
       }
       if (work > most) most = work, best = std::move(own);
-      if (!p_.hides()) break;  // all see as much, but for the last
+      if (!p_.hides()) break;  // all cores but the last have equal work
     }
     return best;
   }

@@ -54,8 +54,8 @@ class AttentionQueues {
     load0,
     load1,
     store,
-    memory_reads,  ///< until when memory has loads to answer
-    write_begin,   ///< the last store that memory took
+    memory_reads,  ///< until when memory serves loads
+    write_begin,   ///< begin of the last store that memory accepted
     write_end,
     array,
     array_of_sums,
@@ -122,8 +122,8 @@ class AttentionQueues {
     for (; done < count; ++done) body();
   }
 
-  /// Memory serves one transfer at a time. A store is listed before loads that come earlier in time: those that it
-  /// overlaps wait, or take longer by as much.
+  /// Memory serves one transfer at a time. A store is recorded before loads that begin earlier; a load that overlaps it
+  /// waits, or takes longer by the store's cycles.
   void serve(double arrival, double cycles, bool write) {
     if (write) {
       t_[write_begin] = std::max(arrival, t_[write_end]);
@@ -240,7 +240,7 @@ class AttentionQueues {
     if (p_.all_see()) scores(tiles_.step(tile, seen.begin));
   }
 
-  /// Around the begin of the next one; none: -1.
+  /// Walks a tile. The next one (-1: none) begins before this tile's last sums.
   void walk_tile(std::int64_t tile, std::int64_t next) {
     const std::int64_t rows = tiles_.rows(tile), version = tiles_done_++;
     t_[rows_begun] = compute(vector, 0, units_.first_rows(rows));
@@ -265,7 +265,7 @@ class AttentionQueues {
       for (int i = 0; i < 2; ++i) transfer(store, end, static_cast<double>(rows) * 4, true);
   }
 
-  /// Walks all keys but the last sums.
+  /// Walks all tiles of keys, without the sums of the last one.
   void walk_keys(std::int64_t tile, const KeyTiles& seen) {
     const std::int64_t last = seen.end - 1;
     const auto turn = [&](const AttentionStep& step, const AttentionStep& next) {
@@ -273,7 +273,7 @@ class AttentionQueues {
     };
     for (std::int64_t i = seen.begin; i < last;) {
       const AttentionStep step = tiles_.step(tile, i);
-      std::int64_t alike = i, beyond = seen.end;  // the last one that is the same, found by halving
+      std::int64_t alike = i, beyond = seen.end;  // index of the last equal step, by bisection
       while (beyond - alike > 1) {
         const std::int64_t middle = (alike + beyond) / 2;
         (tiles_.step(tile, middle).as(step) ? alike : beyond) = middle;

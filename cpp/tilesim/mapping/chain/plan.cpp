@@ -69,8 +69,8 @@ class ChainPricing {
     return scratchpad <= machine_.core.scratchpad.bytes && sums <= machine_.core.scratchpad.accumulator_bytes;
   }
 
-  /// Each block of rows passes the tiles of hidden channels: the array computes the next tile while the vector unit
-  /// processes the current one; between blocks both wait for each other.
+  /// Each block of rows loops over the tiles of hidden channels: the array computes the next tile while the vector unit
+  /// processes the current one. Between blocks both wait for each other.
   void price(ChainPlan& plan) const {
     const std::int64_t blocks = ceil_div(p_.rows, plan.rows), tiles = ceil_div(p_.hidden, plan.hidden);
     const std::vector<std::int64_t> own = parts_of_loops({p_.lead, blocks}, machine_.core.count);
@@ -81,7 +81,7 @@ class ChainPricing {
     const Block inner = blocks > 2 ? look(plan, 1, rate) : Block{};
     const auto between = static_cast<double>(std::max<std::int64_t>(0, blocks - 2));
     const auto behind = static_cast<double>(std::max<std::int64_t>(0, own_blocks - 2));
-    const auto of_core = [&](double Block::* part) {  // of one core, which has an inner block for the last one
+    const auto of_core = [&](double Block::* part) {  // one core; an inner block stands for a missing last one
       if (own_blocks == 1) return std::max(first.*part, inner.*part);
       return first.*part + behind * inner.*part + (blocks > 2 && own_blocks < blocks ? inner.*part : last.*part);
     };
@@ -94,7 +94,7 @@ class ChainPricing {
                   first.bytes / rate / step + static_cast<double>(machine_.core.kernel_launch_cycles);
   }
 
-  /// Every block of rows reads some of the image.
+  /// Whether the first and the last block of rows read rows of the image, not only padding.
   bool reads(const ChainPlan& plan) const {
     const std::int64_t last = (ceil_div(p_.rows, plan.rows) - 1) * plan.rows;
     return rows_read(0, std::min(plan.rows, p_.rows)) > 0 && rows_read(last, p_.rows - last) > 0;
@@ -109,7 +109,7 @@ class ChainPricing {
     return std::min(p_.rows_in, begin + p_.row.span(rows)) - std::max<std::int64_t>(0, begin);
   }
 
-  /// Multiply-adds of the first product on rows that two blocks both compute.
+  /// Flops of the first product on rows that two blocks both compute.
   double again(const ChainPlan& plan, std::int64_t blocks) const {
     if (!p_.has(ChainStage::first) || !p_.has(ChainStage::middle)) return 0;
     std::int64_t rows = -p_.rows_in;
@@ -164,7 +164,7 @@ class ChainPricing {
     return tile;
   }
 
-  /// Two tiles are in flight: the loads of one are hidden behind the other.
+  /// Cycles per tile with two tiles in flight: the loads of one overlap the computation of the other.
   double period(const Tile& tile, double rate) const {
     const double way = units_.way() + tile.before.done + tile.vector.done + tile.behind.done + tile.bytes / rate;
     return std::max({tile.before.busy + tile.behind.busy, tile.vector.busy, way / 2,
@@ -187,10 +187,10 @@ class ChainPricing {
     };
     add(full, static_cast<double>(tiles - 1));
     add(last, 1);
-    // The next block's first product stands behind this one's last.
+    // The next block's first product follows this block's last product.
     all.cycles =
         static_cast<double>(tiles - 1) * period(full, rate) + full.before.done + last.vector.done + last.behind.done;
-    double alone = 0, loads = 0;  // of the block, not of its tiles
+    double alone = 0, loads = 0;  // bytes and loads per block, not per tile
     for (const ChainStage stage : {ChainStage::first, ChainStage::middle, ChainStage::last})
       load(stage, p_.hidden, plan.holds(stage), plan.holds_leaves(), alone, loads);
     if (p_.has(ChainStage::first))
@@ -216,8 +216,8 @@ class ChainPricing {
   ChainUnits units_;
 };
 
-/// Extents of equal parts, from `most` down to one part per `unit`; of long ones some, each less by a thirtieth at
-/// least.
+/// Sizes of equal parts, multiples of `unit`, from `most` down to one unit. For long extents, each size is at least a
+/// thirtieth below the previous one.
 std::set<std::int64_t> part_sizes(std::int64_t extent, std::int64_t unit, std::int64_t most) {
   std::set<std::int64_t> sizes;
   const std::int64_t units = ceil_div(extent, unit);
@@ -232,19 +232,19 @@ std::set<std::int64_t> part_sizes(std::int64_t extent, std::int64_t unit, std::i
 }  // namespace
 
 std::optional<ChainPlan> plan_chain(const ChainProblem& problem, const Share& machine) {
-  constexpr double about = 1.01;  // of two prices that are closer none is known to be less
+  constexpr double about = 1.01;  // estimates within this factor count as equal
   const ChainPricing pricing(problem, machine);
   const std::int64_t unit = std::max<std::int64_t>(
       {1, machine.core.array.rows, machine.core.array.columns * std::max<std::int64_t>(1, machine.core.array.count)});
   std::vector<ChainPlan> plans;
-  const std::int64_t most = machine.core.scratchpad.bytes;  // an element takes a byte
+  const std::int64_t most = machine.core.scratchpad.bytes;  // assumes one byte per element
   for (const std::int64_t rows : part_sizes(problem.rows, 1, most))
     for (const std::int64_t hidden : part_sizes(problem.hidden, std::min(unit, problem.hidden), most))
       for (const std::int64_t ends : {2, 1})
         for (const ChainHeld held : {ChainHeld::none, ChainHeld::small, ChainHeld::all}) {
           ChainPlan plan{rows, hidden, ends, held, {}};
           pricing.add_buffers(plan);
-          if (!pricing.reads(plan) || !pricing.fits(plan)) break;  // what holds more needs more
+          if (!pricing.reads(plan) || !pricing.fits(plan)) break;  // the other choices hold more and need more space
           pricing.price(plan);
           plans.push_back(std::move(plan));
         }

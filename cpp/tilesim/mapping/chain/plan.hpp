@@ -80,7 +80,7 @@ struct ChainPlan {
   double recomputed_flops = 0;  ///< flops of rows that adjacent tiles both compute
 };
 
-/// The fastest plan by the estimate, among about equal ones that with the fewest bytes; empty: no tile fits.
+/// The plan with the least estimated time; among about equal times the fewest bytes. Empty: no tile fits.
 std::optional<ChainPlan> plan_chain(const ChainProblem& problem, const Share& machine);
 
 /// Lower bound for the stages as separate kernels: each takes the longest of its units and memory. `moved`: by stage,

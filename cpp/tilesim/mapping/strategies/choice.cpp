@@ -31,7 +31,7 @@ void prefer_in_crowd(CostModel& model, std::vector<Ranked>& fastest, CancelToken
   for (auto other = std::next(best); other != fastest.end() && other->cycles <= limit && tried < most; ++other) {
     if (cancel) cancel->poll();
     ++tried;
-    // More bytes slow down other users of the memory and take energy: they need a larger gain.
+    // Nests with more bytes delay other memory traffic and use energy, so they need a larger gain.
     const double worth = other->cost.total_bytes() <= best->cost.total_bytes() ? 0.99 : 0.95;
     if (const double cycles = model.crowd(other->nest, most_steps); cycles < worth * least)
       least = cycles, best = other;

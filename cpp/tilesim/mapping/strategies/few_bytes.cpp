@@ -12,9 +12,9 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Nests that keep a block of sums on chip during the contraction: the order with the least traffic, 2 / sqrt(S) words
-/// per multiply-add in S words. A large block leaves no space for a second one, nor for all inputs and outputs of its
-/// epilogue: the epilogue runs in pieces.
+/// Nests that keep a block of sums on chip during the contraction. This order has the least traffic: 2 / sqrt(S) words
+/// per multiply-add with S words on chip. A large block leaves no space for a second one or for full tiles of the
+/// epilogue's operands, so that the epilogue runs in pieces.
 class Blocks {
  public:
   Blocks(CostModel& model, const Space& space, const Nest& start, double limit)
@@ -33,7 +33,7 @@ class Blocks {
 
   /// Legal nests that move fewer than `bytes` and whose closed-form bound is within the limit.
   std::vector<Ranked> few(std::int64_t bytes) {
-    // Tiles of sibling products need more scratchpad: more of the candidates with least traffic do not fit.
+    // Tiles of sibling products need more scratchpad, so fewer of the candidates with least traffic fit.
     const std::size_t most_tried = problem_.siblings < 0 ? 96 : 1024;
     constexpr double far = 1.1;  // factor of the least bytes: nests with more bytes may be faster
     if (problem_.k_dims.empty() || problem_.on_vector) return {};

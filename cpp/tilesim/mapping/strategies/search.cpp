@@ -70,7 +70,7 @@ class Search {
   }
 
   double consider(const Nest& wanted) {
-    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // free where it is legal
+    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // packing costs nothing where it is legal
     if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
     if (!model_.fits(nest)) return infinite;
     ++found_.priced;

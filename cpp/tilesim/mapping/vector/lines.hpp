@@ -8,8 +8,8 @@
 
 namespace tilesim::mapping {
 
-/// Consecutive lines of a tile are joined to one line with positions from its start: after positions within lines are
-/// converted, a single gather covers them.
+/// Whether consecutive lines of a tile are joined to one line. Positions within lines are then converted to positions
+/// in the joined line, so that a single gather reorders all lines.
 struct Lines {
   bool together = false;
   std::size_t first = 0;  ///< first axis of the joined lines

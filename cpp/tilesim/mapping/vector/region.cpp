@@ -197,7 +197,7 @@ TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std:
       const std::int64_t end = operand_.extents[place];
       const std::int64_t low = at.to_end ? end - at.length : at.place;
       const double length = static_cast<double>(tiled_length(place, low, low + at.length - 1));
-      // A position within the layout tile may coincide with the end, but no padding follows it.
+      // `place` is modulo the layout tile: low + length may equal the end by coincidence, without padding after it.
       const bool seems = !at.to_end && place == 1 && low + at.length == end;
       total.bytes += at.count * (seems ? static_cast<double>(at.length) : length);
       total.transfers += at.count;

@@ -142,7 +142,7 @@ class VectorSearch {
     }
   }
 
-  /// Adds the best ones in two or four pieces. Loops over tiles in pieces are not split over cores.
+  /// Adds the best candidates with tiles in two or four pieces. Loops over such tiles are not split over cores.
   void add_pieces() {
     if (machine_.core.count > std::max<std::int64_t>(1, problem_.contexts)) return;
     std::stable_sort(found_.begin(), found_.end(), sooner);

@@ -245,7 +245,7 @@ void TileList::add_load(const Need& need, int step, const TileBox& place) {
     const std::int64_t size = std::exchange(one[static_cast<std::size_t>(axis)].size, 1);
     count = std::min(count * size, most_tile_bytes / size);
   }
-  const std::int64_t walked = std::min(count, most_apart);  // beyond the limit, each stands for several
+  const std::int64_t walked = std::min(count, most_apart);  // beyond the limit, each walked transfer represents several
   const Moved move = moved_by(static_cast<std::size_t>(need.operand), one);
   std::vector<Transfer>& queue = loads[plan.buffers[static_cast<std::size_t>(need.operand)].queue];
   for (std::int64_t i = 0; i < walked; ++i) {
@@ -290,7 +290,7 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Til
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
-  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // positions that the next stage reads
+  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // the next stage reads the positions
   item.waits =
       (stage.reductions > 0 && !streamed && !plan.carries) || ordered || (stage.line >= 0 && stage.stores.empty());
   item.results = results;

@@ -30,7 +30,7 @@ void Flattener::run() {
   code_.environment_size = static_cast<std::int32_t>(next_symbol_);
 }
 
-/// What every user of a program allocates up front stays small.
+/// Limits sizes that every user of a program allocates up front.
 void Flattener::check_sizes() const {
   constexpr std::int64_t most_counters = 1 << 26, most_streams = 1 << 16, most_buffers = 1 << 22;
   const auto limit = [](const char* what, std::int64_t value, std::int64_t most) {

@@ -17,7 +17,7 @@ class Flattener {
   void run();
 
  private:
-  // flatten_names.cpp: what names mean at this place of the program
+  // flatten_names.cpp: name lookup at the current place
   int declare(const std::string& name);
   void forget(const std::string& name) { symbols_[name].pop_back(); }
   int symbol(const std::string& name) const;
@@ -62,7 +62,7 @@ class Flattener {
   void check_sizes() const;
   void check_recursion() const;
 
-  // flatten_leaves.cpp: one instruction each
+  // flatten_leaves.cpp: leaf statements, one instruction each
   Instruction& instruction(Opcode opcode, const Statement& statement, StepKind kind = StepKind::leaf);
   void emit(const Statement& statement, const Acquire& action);
   void emit(const Statement& statement, const Receive& action);

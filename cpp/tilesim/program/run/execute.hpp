@@ -19,13 +19,13 @@ enum class Order : std::uint8_t { text, early_loads, random };
 
 /// A kernel that has just run.
 struct Observed {
-  std::vector<std::string> operation;                       ///< of the graph, as the scope says
-  std::string function;                                     ///< whose body the kernel is in; empty in the main body
-  std::int64_t call = 0;                                    ///< ordinal of the call under way, 0 in the main body
+  std::vector<std::string> operation;  ///< operations of the graph, as in the scope
+  std::string function;                ///< function that contains the kernel; empty in the main body
+  std::int64_t call = 0;               ///< ordinal of the call under way, 0 in the main body
   std::vector<std::pair<std::int64_t, std::string>> calls;  ///< under way, outermost first: ordinal and function
   std::map<std::string, std::string> bindings;              ///< formal tensor to actual one
-  std::map<std::string, Array> tensors;                     ///< stored to, by actual name
-  std::set<std::string> loaded;                             ///< actual names
+  std::map<std::string, Array> tensors;                     ///< stored tensors, by actual name
+  std::set<std::string> loaded;                             ///< loaded tensors, by actual name
 };
 
 struct ExecuteOptions {
@@ -34,11 +34,11 @@ struct ExecuteOptions {
   bool find_races =
       false;           ///< carry happens-before per buffer piece and tensor element; throws RaceError (small programs)
   bool poison = true;  ///< NaN / extreme integers in fresh and released buffers
-  bool planned = false;  ///< tensors share memory as the memory plan says
+  bool planned = false;  ///< tensors share memory by the memory plan
   CancelToken* cancel = nullptr;
   TileExecutor* executor = nullptr;  ///< carries out tile computes; null: `execute` of the tile room
   /// Called in text order after each kernel with the tensors that it stored to (per-operation comparison). The arrays
-  /// share the program's memory: what is written to them is what later kernels read.
+  /// share the program's memory: later kernels read values that are written to them.
   std::function<void(Observed& kernel)> observe;
 };
 
@@ -48,7 +48,7 @@ class RaceError : public UserError {
   using UserError::UserError;
 };
 
-/// What the options name.
+/// The executor of the options, or the default one.
 TileExecutor& executor_of(const ExecuteOptions* options);
 
 /// Runs the program. `inputs`: arrays by tensor name for roles input, weight and state; temporaries start poisoned.
@@ -56,8 +56,8 @@ TileExecutor& executor_of(const ExecuteOptions* options);
 std::map<std::string, Array> execute(const Program& program, const std::map<std::string, Array>& inputs,
                                      const ExecuteOptions& options = {});
 
-/// erase, repeat: one wait, commit or release (repeat: also acquire, receive, signal) is missing or there twice;
-/// delay: it stands behind the statement that follows it in its block; fewer: a wait asks for one piece less.
+/// erase, repeat: a wait, commit or release (repeat: also acquire, receive, signal) is deleted or duplicated; delay: it
+/// moves behind the next statement of its block; fewer: a wait requires one piece less.
 enum class Change : std::uint8_t { erase, repeat, delay, fewer };
 
 /// Programs with one statement changed, each with a description of the statement.

@@ -19,7 +19,7 @@ void visit(Program& program, const std::function<void(Block&)>& call) {
   for (Function& function : program.functions) visit(function.body, call);
 }
 
-/// What the statement is, or empty if it is none that such a mutant changes.
+/// Description of the statement; empty if this change does not apply to it.
 std::string changeable(const Statement& statement, Change change) {
   const std::string label = statement.label.empty() ? "" : " (" + statement.label + ")";
   if (const auto* wait = std::get_if<Wait>(&statement.action)) {
@@ -32,7 +32,7 @@ std::string changeable(const Statement& statement, Change change) {
   if (const auto* release = std::get_if<Release>(&statement.action)) {
     return "release of " + statement.queue + " of " + release->slot + label;
   }
-  // A program without an acquire has other version numbers: not its own mutant.
+  // Deleting an acquire would renumber versions, so it does not give a mutant.
   if (change == Change::erase) return {};
   if (const auto* acquire = std::get_if<Acquire>(&statement.action)) return "acquire of " + acquire->slot + label;
   if (const auto* receive = std::get_if<Receive>(&statement.action)) return "receive of " + receive->slot + label;
@@ -63,7 +63,7 @@ Mutant changed(const Program& program, Change change, int wanted) {
       } else if (i + 1 < block.size()) {
         std::swap(block[i], block[i + 1]);
       } else {
-        mutant.changed.clear();  // nothing behind it in its block
+        mutant.changed.clear();  // the last statement of its block
       }
       return;
     }

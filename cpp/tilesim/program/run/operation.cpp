@@ -9,7 +9,7 @@ namespace tilesim::program {
 
 namespace {
 
-/// Whether `view` of this instruction reads, writes or both.
+/// Marks which views the instruction reads and writes.
 void set_access(Operation& op) {
   const Action& action = op.instruction->statement->action;
   const auto mark = [&](std::size_t index, bool read, bool written) {
@@ -84,7 +84,7 @@ void resolve_view(const CompiledProgram& program, const Cursor& cursor, const Co
   }
 }
 
-/// Far beyond any block on chip; products of two of them still fit 64 bits.
+/// The limit is far above any block on chip; products of two such values fit 64 bits.
 void check_size(std::int64_t value) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
   if (value < -most || value > most)
@@ -92,7 +92,7 @@ void check_size(std::int64_t value) {
         {"A transfer has an impossible extent, step or stride.", {}, std::to_string(value), "up to 2^30", {}});
 }
 
-/// The whole block lies in its slot and, unless a fill value is given, in its tensor. Indirect axes are looked at when
+/// Requires that the block is in its slot and, without a fill value, in its tensor. Indirect axes are checked when
 /// their rows are read.
 void check_borders(const ResolvedTransfer& t) {
   for (const ResolvedTransfer::Dim& dim : t.dims)
@@ -238,10 +238,10 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
 
 namespace {
 
-/// Rows of an axis that an index may name without leaving the tensor: from `first` up to `last`.
+/// Rows of an axis that an index may select without leaving the tensor: `first` to `last`.
 struct Nameable { std::int64_t first, last; };
 
-/// None where a fill value stands for what lies outside, or the axis has several indices.
+/// Empty if a fill value replaces elements outside, or if the axis has several indices.
 std::optional<Nameable> nameable(const ResolvedTransfer& t, int axis) {
   if (t.has_fill) return std::nullopt;
   Nameable rows{-t.at[at(axis)], (*t.shape)[at(axis)] - 1 - t.at[at(axis)]};

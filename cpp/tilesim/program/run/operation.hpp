@@ -31,7 +31,7 @@ struct Operation {
   int counter = -1;             ///< wait, signal, store
   std::int64_t cell = 0;        ///< cell of the counter: core and index as one number
   bool accumulate = false;      ///< mma
-  std::vector<SlotView> views;  ///< as Instruction::views; load, store: the slot's side (whole buffer)
+  std::vector<SlotView> views;  ///< like Instruction::views; load, store: the whole buffer of the slot
   std::vector<std::int64_t> extents, scalars, accumulates, cores;
   int tensor = -1;  ///< load, store: id of the actual tensor
   ResolvedTransfer transfer;

@@ -86,8 +86,8 @@ void Races::access_transfer(std::size_t stream, const Operation& op, const Event
   });
 }
 
-/// A version of a slot starts on bytes where values of the scratchpad lay: whoever fills it knows that they are no
-/// longer used.
+/// A version of a slot starts on bytes of values in the scratchpad: its first user must know that those are no longer
+/// used.
 void Races::take_residents(std::size_t stream, int slot, std::int64_t number, const EventSet& events) {
   const CompiledSlot& own = program_.slots[at(slot)];
   if (own.accumulator) return;
@@ -101,14 +101,14 @@ void Races::take_residents(std::size_t stream, int slot, std::int64_t number, co
   });
 }
 
-/// A store to a value in the scratchpad knows that slots and values that lay there before are no longer used.
+/// A store to a value in the scratchpad must know that earlier slots and values on its bytes are no longer used.
 void Races::use_resident(std::size_t stream, const Operation& op, const EventSet& events, std::int32_t id) {
   const Residents::ResidentTensor* place = residents_.find(op.tensor);
   if (!place) return;
   Stream& s = streams_[stream];
   EventSet& used = s.residents[place->tensor];
   if (op.opcode != Opcode::store) {
-    for (Stream& holder : streams_)  // whichever holds what is read
+    for (Stream& holder : streams_)  // any stream may hold the read elements
       if (&holder == &s || place->shared) holder.residents[place->tensor].add_consumed(id);
     return;
   }

@@ -49,7 +49,7 @@ Races::Version& Races::live(std::size_t stream, int queue, int slot, std::int64_
 }
 
 void Races::start_version(std::size_t stream, int slot, std::int64_t number, EventSet& events) {
-  // What frees these bytes: the version before in this buffer, and versions of other scopes that lay here.
+  // Events that free these bytes: of the buffer's previous version, and of versions of other scopes on them.
   Stream& s = streams_[stream];
   const CompiledSlot& own = program_.slots[at(slot)];
   const auto buffer = static_cast<int>(number % own.depth);
@@ -116,7 +116,7 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
 
 void Races::wait_slot(std::size_t stream, const Operation& op) {
   Version& v = version(stream, op.slot, op.version);
-  // Nothing need have been committed: only that it was acquired is known.
+  // A wait for no pieces implies only that the version is acquired.
   if (op.pieces <= 0) v.live_for |= 1U << op.queue;
   for (const auto& [total, events] : v.commits) {
     if (op.pieces <= 0 || total < op.pieces) continue;
@@ -126,12 +126,12 @@ void Races::wait_slot(std::size_t stream, const Operation& op) {
   }
 }
 
-/// A signal is known only if the count cannot be reached without it: each source signals in its order, and each
-/// source's signals come one after the other.
+/// A signal is known to have happened only if the count cannot be reached without it. Signals of one source happen in
+/// order.
 std::vector<std::size_t> Races::needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
                                                std::int64_t pieces) const {
   std::int64_t total = 0;
-  std::map<std::int64_t, std::int64_t> left;  // per source: its signals from here on
+  std::map<std::int64_t, std::int64_t> left;  // per source: number of its remaining signals
   for (const std::size_t i : before) {
     total += made[i].count;
     left[made[i].source] += made[i].count;
@@ -156,7 +156,7 @@ void Races::wait_counter(std::size_t stream, const Operation& op) {
   if (!wait.relied.empty()) counter_waits_[cell].push_back(std::move(wait));
 }
 
-/// A signal that is not known to come after an earlier wait may come before it, and stand for one that it relied on.
+/// A signal that is not known to follow an earlier wait may precede it, in place of a signal on which the wait relied.
 void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
   std::vector<Signal>& made = signals_[cell];
   made.push_back(std::move(signal));
@@ -185,7 +185,7 @@ std::int32_t Races::begin_operation() {
   return static_cast<std::int32_t>(names_.size()) - 1;
 }
 
-/// Computes of one queue update a version in their order.
+/// Computes of one queue update a version in order.
 void Races::add_update_order(Stream& stream, const Operation& op, EventSet& events) {
   if (!op.is_compute()) return;
   for (const SlotView& view : op.views) {
@@ -240,7 +240,7 @@ void Races::send(std::size_t stream, const Operation& op, const std::vector<std:
     start_version(streams[i], op.slot, versions[i], room);
     events.add(room);
     take_residents(streams[i], op.slot, versions[i], events);
-    // Sends of one queue start, and so take the receiver's versions, in order.
+    // Sends of one queue start, and therefore take the receiver's versions, in order.
     const auto last = streams_[streams[i]].last_send.find(op.slot);
     if (last == streams_[streams[i]].last_send.end()) continue;
     const LastSend& before = last->second;

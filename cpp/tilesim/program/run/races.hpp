@@ -1,10 +1,9 @@
-// Happens-before of a program, kept exactly while it is walked in text order.
+// Happens-before of a program, exact, updated while it is walked in text order.
 //
 // Every load, store, compute and send has two events: consumed (all operands read) and complete (all results written).
-// A commit has one, shown: a version must not be free before all its commits have shown.
-// What a queue knows to have happened before its next operation comes from the waits and acquires it has passed: each
-// brings what the commits, releases and signals it relies on knew. An access is a race unless the accesses it conflicts
-// with are known to be over.
+// A commit has one, shown: a version must not be free before all its commits have shown. A queue knows earlier events
+// from the waits and acquires that it has passed: each adds the events that its commits, releases and signals knew. An
+// access is a race unless all conflicting accesses are known to be over.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +34,8 @@ class EventSet {
   void add(const EventSet& other);
   /// Adds all events of operations below `operation`.
   void add_all_below(std::int32_t operation);
-  /// One event of `this`, if it was added individually, that `other` lacks, as 2 * operation + (complete ? 1 : 0); -1
-  /// if `other` contains all.
+  /// One event of `this`, if it was added individually, that is missing in `other`, as 2 * operation + (complete ? 1 :
+  /// 0); -1 if `other` contains all.
   std::int64_t first_missing_in(const EventSet& other) const;
 
  private:
@@ -65,9 +64,9 @@ class Races {
   /// Checks a send that fills version `versions[i]` of op.slot on stream `streams[i]`.
   void send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
             const std::vector<std::int64_t>& versions);
-  /// All earlier operations of this stream have completed.
+  /// Records that all earlier operations of this stream have completed.
   void barrier(std::size_t stream);
-  /// The walk of `stream` reads one element while it evaluates an expression.
+  /// Records that the walk of `stream` reads one element while it evaluates an expression.
   void walker_reads(std::size_t stream, int tensor, std::int64_t position);
 
  private:

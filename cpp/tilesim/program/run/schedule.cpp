@@ -9,7 +9,7 @@
 namespace tilesim::program {
 
 namespace {
-constexpr std::size_t queue_room = 512;  ///< statements that a stream may be ahead
+constexpr std::size_t queue_room = 512;  ///< limit on queued statements of a stream
 }  // namespace
 
 Schedule::Schedule(const CompiledProgram& program, Tensors& tensors, const ExecuteOptions& options)
@@ -123,7 +123,7 @@ bool Schedule::may_pass(Node& node) {
   }
 }
 
-/// Computes of one queue update a version in their order: an earlier one's results are there before a later one reads.
+/// Computes of one queue update a version in order: an earlier one is complete before a later one reads.
 bool Schedule::may_consume(const Node& node) const {
   if (!node.op.is_compute()) return true;
   for (std::size_t i = 0; i < node.op.views.size(); ++i) {

@@ -83,7 +83,7 @@ class Schedule {
     Effect* effect;
   };
 
-  // schedule.cpp: what may happen next
+  // schedule.cpp: candidates for the next event
   void candidates(std::vector<Event>& events);
   void head_candidate(std::size_t stream, int queue, std::vector<Event>& events);
   bool may_pass(Node& node);
@@ -95,19 +95,19 @@ class Schedule {
   bool idle(const Stream& stream) const;
   [[noreturn]] void stuck() const;
 
-  // schedule_forget.cpp: what is behind
+  // schedule_forget.cpp: removal of finished statements
   static std::int64_t furthest_back(const CompiledProgram& program);
   static bool done(const Node& node);
   void forget();
 
-  // schedule_dispatch.cpp: statements into queues
+  // schedule_dispatch.cpp: dispatch of statements to queues
   void dispatch(std::size_t stream);
   void enqueue(std::size_t stream, const Instruction& instruction);
   Version& start_version(Stream& stream, int slot, std::int64_t number);
   Version* find_version(Stream& stream, const Node& node, int slot, std::int64_t number);
   void add_effect(Node& node);
 
-  // schedule_events.cpp: what an event does
+  // schedule_events.cpp: effects of an event
   void happen(const Event& event);
   void pass(Node& node);
   void consume(Node& node);

@@ -90,8 +90,8 @@ void Schedule::pass(Node& node) {
   in_flight_.push_back(&node);
 }
 
-/// What stays in the scratchpad is not stored where a slot is in use: acquired, and not used to the end. Its release
-/// may show later.
+/// A value in the scratchpad must not be stored on bytes of a slot that is acquired and still in use. The release may
+/// show later.
 void Schedule::use_resident(const Node& node) {
   const Residents::ResidentTensor* place = residents_.find(node.op.tensor);
   if (!place) return;

@@ -5,7 +5,7 @@
 
 namespace tilesim::program {
 
-/// The furthest back that an operand lies: older versions are never named again.
+/// Largest `back` of any operand: older versions are not used again.
 std::int64_t Schedule::furthest_back(const CompiledProgram& program) {
   std::int64_t furthest = 0;
   for (const Instruction& instruction : program.instructions()) {

@@ -56,7 +56,7 @@ Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Arr
   }
 }
 
-/// Elements of less than a byte take one here: every address is as many times as large.
+/// Elements below a byte take a full byte here, so all addresses are scaled by that ratio.
 void Tensors::plan() {
   constexpr std::int64_t granule = 64;
   std::int64_t scale = 1, low = std::numeric_limits<std::int64_t>::max();

@@ -29,7 +29,7 @@ void TextRun::operation(Stream& stream) {
       [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); }, executor_);
 }
 
-/// A value that stays in the scratchpad must not lie where a slot is.
+/// A value in the scratchpad must not overlap a live slot.
 void TextRun::use_resident(Stream& stream) {
   const Residents::ResidentTensor* place = residents_.find(stream.op.tensor);
   if (!place) return;
@@ -46,7 +46,7 @@ bool TextRun::send(Stream& stream) {
   for (const std::int64_t core : op.cores) {
     const std::size_t before = targets.size();
     for (const auto& other : streams_) {
-      // Contexts are alike: a send reaches the same context of the other core.
+      // A send reaches the context with the same number on the other core.
       if (other->core != core ||
           other->id % at(program_.program().contexts) != stream.id % at(program_.program().contexts))
         continue;

@@ -24,8 +24,8 @@ std::int64_t stretched(std::int64_t rows, double rate) {
 
 std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles - 1e-6)); }
 
-/// Weight stationary: each set of the resident operand is loaded, then the moving rows stream through, as fast as the
-/// array takes them and the units around it bring them and take their sums away.
+/// Weight stationary: each set of the stationary operand is loaded, then the moving rows stream, at the slowest rate of
+/// the array, the supply of rows and the removal of sums.
 class WeightStationary {
  public:
   WeightStationary(const Share& machine, const Descriptor& d, double rate)
@@ -54,7 +54,7 @@ class WeightStationary {
   }
 
  private:
-  /// Over all sets of weights: those that begin sums, and those that add to them. `weights`: their loads beside rows.
+  /// Sum over all sets of weights, those that begin sums and those that add to them. `weights`: includes their loads.
   template <class Each>
   double over_sets(bool weights, Each each) const {
     const double first = each(around_array(machine_, d_, d_.accumulate, weights));
@@ -63,9 +63,9 @@ class WeightStationary {
     return static_cast<double>(blocks_) * (first + static_cast<double>(deep_ - 1) * rest);
   }
 
-  /// The next set is loaded while the rows of the present one stream; neither may be shorter than the other. Nothing
-  /// streams while the first one is loaded, unless what ran before still does; nothing follows the rows of the last.
-  /// Where weights are there already the next set's place is kept all the same.
+  /// The next set is loaded while the current one streams, so that each set takes the longer of both. Nothing streams
+  /// during the first load, unless an earlier compute still does; nothing is loaded during the last stream. Resident
+  /// weights do not shorten later sets.
   std::int64_t overlapped(const History& history) const {
     const std::int64_t set = std::max(stream_, load_);
     const double all = over_sets(
@@ -108,7 +108,7 @@ TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, doubl
   return latency;
 }
 
-/// Multipliers that skip zeros, on dense operands. Inner: one placement of docs/explanation/compute_and_fusion.md.
+/// Dense operands on a core that skips zeros. Inner: one placement as in docs/explanation/compute_and_fusion.md.
 double dense_on_sparse(const SparseSpec& spec, std::int64_t held, std::int64_t streamed, std::int64_t k) {
   if (spec.dataflow != SparseFlow::inner)
     return sparse::expected_sparse_time(spec, {held, streamed, k, held * k, k * streamed}).cycles;
@@ -135,7 +135,7 @@ TileLatency sparse_latency(const ArraySpec& array, const Descriptor& d, double r
   return latency;
 }
 
-/// Elements of the contraction that lie over the array's rows, or pass: of two of four neighbours those that are kept.
+/// Elements of the contraction along the array's rows: for a 2:4 operand only the kept ones.
 std::int64_t rows_over(const Descriptor& d) {
   constexpr std::int64_t kept = pattern_neighbours / pattern_values;
   return is_two_of_four(d.second) ? ceil_div(d.k, kept) : d.k;

@@ -13,9 +13,9 @@ namespace {
 using Unit = ShortSchedule::Unit;
 
 constexpr double scalar_load = 3, scalar_multiply = 3;  // cycles (isa/pipeline/timing.cpp)
-constexpr std::int64_t address = 3;                     // instructions behind the first that make one
+constexpr std::int64_t address = 3;                     // further instructions that compute an address
 
-/// What both kernels know of the rows.
+/// Properties of the rows that both kernel forms use.
 struct RowsMoved {
   explicit RowsMoved(const Descriptor& d) : count(std::max<std::int64_t>(1, d.m)), index_bits(bits(d.second)) {
     const std::int64_t elements = d.elements / count, neighbours = std::max<std::int64_t>(1, d.k);
@@ -33,7 +33,7 @@ struct RowsMoved {
   bool combines = false, multiplies = false, wide = false;  ///< wide: floats of 16 bits are computed with in 32
 };
 
-/// A register of indices, each piece of all their rows at once.
+/// Kernel form by pieces: a register of indices, then each piece of all their rows at once.
 class PieceForm {
  public:
   PieceForm(ShortSchedule& s, const RowsMoved& form)
@@ -66,7 +66,7 @@ class PieceForm {
     total_ = s_.take(Unit::cross_lane, held, std::max(ready, total_), held + s_.reduced()) + held + s_.reduced();
   }
 
-  /// When places are there.
+  /// Time at which the positions are known.
   double indices(std::int64_t elements, bool whole) {
     elements < 32 ? s_.issue(2) : s_.chain(1);
     const double loads = s_.neighbours(elements * form_.index_bits / 8), beats = s_.beats(bytes(elements), s_.simple());
@@ -99,7 +99,7 @@ class PieceForm {
   double largest_ = 0, total_ = 0;
 };
 
-/// Row by row: indices are loaded ahead, rows lie in registers beside each other.
+/// Kernel form by rows: indices are prefetched, and several rows are in registers at a time.
 class RowForm {
  public:
   RowForm(ShortSchedule& s, const RowsMoved& form) : s_(s), form_(form) {
@@ -110,7 +110,7 @@ class RowForm {
     held_ = (static_cast<double>(in_run - 1) * s.neighbours(bytes_) + s.neighbours(rest)) / static_cast<double>(in_run);
     constexpr std::int64_t in_instruction = 2048;
     step_ = form.row_bytes < in_instruction ? 1 : form.row_bytes % (2 * in_instruction) == 0 ? 2 : 3;
-    // elements apart from each other over a register, where that takes fewer
+    // strided elements in one register, if that takes fewer accesses
     const std::int64_t lines = form.run_bytes / (form.combines ? form.element : form.piece);
     if (form.runs > 1 && lines * ceil_div(form.runs, 2) < parts_ && lines * s.apart(form.runs) < held_ * double(parts_))
       parts_ = lines, held_ = s.apart(form.runs), bytes_ = form.runs * (form.combines ? form.element : form.piece);
@@ -181,7 +181,7 @@ class RowForm {
   const RowsMoved& form_;
   std::int64_t parts_ = 1, bytes_ = 1, slots_ = 1, beside_ = 1, turn_ = 0, step_ = 1;
   double held_ = 1;
-  std::vector<double> read_, stored_;  ///< when what a register held was last read: the rows', and the old ones'
+  std::vector<double> read_, stored_;  ///< time of the last read per register: of the rows, and of the old values
 };
 
 }  // namespace

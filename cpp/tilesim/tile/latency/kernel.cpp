@@ -1,5 +1,5 @@
 // Closed form of kernels of vector computes (isa/kernel/vector_kernel.cpp): a software pipeline over registers of rows.
-// Its interval is that of the busiest of ports, pipes and front end, or follows from the number of registers.
+// Its initiation interval follows from the busiest port, pipe or front end, or from the number of registers.
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"
@@ -9,7 +9,7 @@ namespace tilesim {
 
 namespace at_place = vector_count;
 
-/// Where it lies in registers.
+/// Determines the layout in registers.
 void KernelShape::lay() {
   combines_ = count_of(at_place::combines) + count_of(at_place::combines + 1) > 0;
   const std::int64_t outer = d_.elements / std::max<std::int64_t>(1, d_.lane_extent);
@@ -43,7 +43,7 @@ void KernelShape::lay() {
   totals_ = std::min(steps_, static_cast<double>(f_.totals_for(latency, lmul_)));
 }
 
-/// Addresses that a kernel keeps: each of the steps that are one iteration has its own.
+/// Number of addresses that a kernel keeps: each step of an iteration has a separate one.
 double KernelShape::pointers() const {
   double all = 0;
   for (std::size_t r = 0; r < reaches; ++r)
@@ -55,7 +55,7 @@ double KernelShape::pointers() const {
   return all + outputs_ * (ragged_ ? 2 : 1) + count_of(at_place::accumulates) + (lanes_at_end_ ? 1 : 0);
 }
 
-/// As kernels do (isa/kernel/vector_kernel.cpp).
+/// Whether steps can be joined; the same rule as in kernels (isa/kernel/vector_kernel.cpp).
 bool KernelShape::may_join() const {
   if (together_ == 1) return true;
   if (!combines_ || f_.steps % together_ != 0) return false;
@@ -85,7 +85,7 @@ void KernelShape::load() {
       if (reach == Reach::by_step) times = {static_cast<double>(f_.steps) * blocks, 0};
       const double all = times.whole + times.last;
       const bool each_step = reach == Reach::each || reach == Reach::by_step;
-      const bool stays = steps_ > 1 && reach != Reach::each;  // over the steps of a group, or the groups of a step
+      const bool stays = steps_ > 1 && reach != Reach::each;  // reused over the steps of a group, or the groups
       load_ += n * beats(times, width) * u_.port;
       instructions_ += n * all * (narrow ? 5 : 2);
       const bool spread = reach == Reach::by_row;
@@ -94,7 +94,7 @@ void KernelShape::load() {
       if (narrow || spread || !stays) lives_ += of_each * u_.load_latency;
       if (narrow && (spread || !stays)) lives_ += of_each * u_.latency;
       if (spread && !stays) lives_ += n * across;
-      if (!each_step && !stays) waiting_ += n * (1 - 1 / joined_);  // for the last of the steps
+      if (!each_step && !stays) waiting_ += n * (1 - 1 / joined_);  // held until the last of the joined steps
       if (stays && reach == Reach::by_step) step_values_ += n;
       if (stays && reach != Reach::by_step) {
         group_values_ += n;
@@ -117,7 +117,7 @@ void KernelShape::compute() {
   crossing_ += beats(each(), 0) * static_cast<double>(d_.custom.crossing) / 1000;
   instructions_ += iterations * all;
   lives_ += joined_ * (count_of(at_place::lives) * u_.latency + all / u_.issue);
-  // what is done sooner waits for the last part of its operand
+  // values of fast instructions wait for the last part of a slower operand
   for (std::size_t i = 1; i < u_.cost.size(); ++i)
     lives_ += joined_ * count_of(at_place::instructions + i) * full_ * std::max(0.0, u_.cost[i] - u_.cost[0]);
 }
@@ -167,7 +167,7 @@ void KernelShape::combine() {
   reduces_ = (f_.lane_reduced ? 1 : 0) + (f_.rows_reduced ? 1 : 0);
   crossing_ += reduces_ * groups * outputs_ * full_ * pass_, instructions_ += reduces_ * groups * outputs_;
   const double sums = count_of(at_place::combines + 1) - count_of(at_place::products);
-  if (sums > 0 && reduces_ == 0) before_ += 1;  // 0, for what the first term is added to: in place of a move
+  if (sums > 0 && reduces_ == 0) before_ += 1;  // a 0 to which the first term is added, instead of a move
   if (sums > 0 && reduces_ == 0 && steps_ == 1) {
     zeros_ = 1;
     arithmetic_ += groups * sums * pass * u_.cost[1], instructions_ += groups * sums, lives_ += sums * u_.latency;
@@ -175,7 +175,7 @@ void KernelShape::combine() {
   const double adds = count_of(at_place::accumulates);
   arithmetic_ += groups * adds * pass * cost / outputs_;
   load_ += groups * adds * full_ * u_.port, instructions_ += groups * adds * 3;
-  // registers are given to all iterations, those that finish nothing too
+  // registers are assigned in all iterations, including those that finish nothing
   const double joined = steps_ > 1 ? u_.latency * (ragged_ ? 3 : 1) : 0;
   lives_ += outputs_ * (joined + (ragged_ || lanes_at_end_ ? u_.latency : 0) +
                         reduces_ * (u_.reduce_latency + full_ * (2 * pass_ - 1)));

@@ -10,7 +10,7 @@ namespace tilesim {
 
 namespace at_place = vector_count;
 
-/// Those that values take while iterations follow each other so fast.
+/// Registers that values take at this initiation interval.
 double KernelShape::registers(double interval) const {
   double taken = lives_ / interval + waiting_;
   if (steps_ == 1) return taken;
@@ -21,13 +21,13 @@ double KernelShape::registers(double interval) const {
   return taken + step_values_ * in_step;
 }
 
-/// The pace at which registers suffice; 0: they are too few, however slow.
+/// The initiation interval at which registers suffice; 0: too few at any interval.
 double KernelShape::pace_by_registers(double least) const {
   double free = static_cast<double>(32 >> lmul_) - 1 - hoisted_ - count_of(at_place::constants);
   if (ragged_ || lanes_at_end_) free -= outputs_;
   const double live = count_of(at_place::live) + (widens_ ? 1 : 0);
   const double length = (count_of(at_place::chain) + 4) * u_.latency + 4 * full_ * pass_;
-  constexpr double turns = 8;  // of a value's registers, at most
+  constexpr double turns = 8;  // limit on register sets of a value
   const double longest = count_of(at_place::longest) * u_.latency + 1;
   for (double interval = std::max(least, 1 / u_.issue); interval <= 2 * length + least;
        interval += std::max(1 / u_.issue, rounded_down(interval * u_.issue / 8) / u_.issue))
@@ -62,7 +62,7 @@ bool KernelShape::find_pace() {
   regs_ = pace_by_registers(rounded_up(least_scheduled * u_.issue) / u_.issue);
   if (regs_ == 0) return false;
   interval_ = least;
-  // where no instructions of an iteration wait for each other, loads run ahead of the schedule
+  // if no instructions of an iteration depend on each other, loads are prefetched ahead of the schedule
   const bool waits = count_of(at_place::chain) > 0;
   if (waits && regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least)
     interval_ = regs_, limit_ = "registers";
@@ -71,8 +71,7 @@ bool KernelShape::find_pace() {
   return true;
 }
 
-/// Cycles of so many instructions that wait for each other: those that hold their pipe longer than a result takes hold
-/// up what waits.
+/// Cycles of `hops` dependent instructions. One that holds its pipe longer than a result takes delays its dependents.
 double KernelShape::chained(double hops) const {
   const double result = std::max(u_.latency, static_cast<double>(d_.custom.latency));
   double cycles = hops * result, left = hops;
@@ -94,12 +93,12 @@ TileLatency KernelShape::latency() {
   const double across = reduces_ * (full_ * pass_ + u_.reduce_latency);
   const double spread = spreads_ ? u_.cross_latency + (full_ - 1) * (pass_ - 1) : 0;
   const double last = full_ * u_.cost[0], fills = count_of(at_place::constants) * full_ * u_.cost[0] / u_.issue;
-  // the last iteration behind the first
+  // start of the last iteration after the first
   const double follow = (groups - 1) * group_pace_ + (steps - 1 / joined_) * interval_;
   span_ = hops > 0 ? chained(hops + filled - (after > 0 ? 0 : 1)) + (spreads_narrow_ ? spread : 0) : 0;
   if (after > 0) span_ += across + chained(after - 1);
   busy = arithmetic_ > 0 ? follow + span_ + last + fills : follow + interval_;
-  // what is spread at first and combined at last holds up the next kernel
+  // spreads at the start and reductions at the end delay the next kernel
   double crossed = 0;
   if (reduces_ > 0) {
     const double between = (reduces_ - 1) * (u_.reduce_latency + full_ * pass_) + full_ * pass_;
@@ -117,7 +116,7 @@ TileLatency KernelShape::latency() {
   done = prologue + u_.load_latency + follow +
          std::max(chained(hops), spread + chained(count_of(at_place::spread_chain) + more)) +
          (after > 0 ? chained(after) : 0) + across + full_ * u_.port + 1;
-  // an instruction of the user's gives the last register of a group later
+  // a user-defined instruction completes the last register of a group later
   done += (full_ - 1) * static_cast<double>(std::max(d_.custom.shared, d_.custom.apart)) / 1000;
   done = std::max(done, busy + (arithmetic_ > 0 ? u_.load_latency : 0));
   TileLatency found;
@@ -131,7 +130,7 @@ TileLatency KernelShape::latency() {
 
 namespace {
 
-/// A search asks for the same tiles again and again.
+/// Caches shapes: a search requests the same tiles repeatedly.
 class ShapeCache {
  public:
   template <class Find>
@@ -186,7 +185,7 @@ std::optional<TileLatency> best_shape(const VectorUnits& units, const Descriptor
     for (std::int64_t together = combines ? VectorForm::most_together : 1; together > 1; --together)
       if (tried(lmul, false, together)) break;
   }
-  // as kernels' shorter registers (isa/latency/narrower.cpp)
+  // shorter registers, as in kernels (isa/latency/narrower.cpp)
   constexpr std::int64_t few = 8;
   for (int halved = 1; units.rows >> halved > 0 && d.elements <= few * (units.rows >> (halved - 1)) * units.lanes;
        ++halved) {

@@ -84,7 +84,7 @@ class KernelShape {
   bool combines_ = false, ragged_ = false, lanes_at_end_ = false;
   double totals_ = 1, outputs_ = 0, held_ = 0;
   std::array<std::array<double, widths>, reaches> operands_{};
-  // of the whole kernel
+  // totals of the kernel
   double load_ = 0, store_ = 0, arithmetic_ = 0, crossing_ = 0, spreading_ = 0, instructions_ = 0;
   double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< kept values; their least lifetime
   double lives_ = 0, hoisted_ = 0, before_ = 0;  ///< cycles of values in registers; registers; instructions before

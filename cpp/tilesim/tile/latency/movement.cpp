@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t widest_piece = 8;  // bytes
 
-/// The largest power of two of bytes, at most 8, whose multiple this is.
+/// The largest power of two, at most 8, that divides `bytes`.
 std::int64_t whole_pieces(std::int64_t bytes) { return (bytes | widest_piece) & -(bytes | widest_piece); }
 
 class MoveTimes {
@@ -25,13 +25,13 @@ class MoveTimes {
     ports_ = std::max<std::int64_t>(1, std::min(isa_.loads, isa_.stores));
   }
 
-  /// Of a row's neighbours through a port.
+  /// Cycles of contiguous bytes of a row through a port.
   std::int64_t part(std::int64_t bytes) const {
     return std::max<std::int64_t>(1, ceil_div(ceil_div(bytes, register_bytes_) * register_bytes_, port_bytes_));
   }
-  /// Of pieces apart from each other, at each port.
+  /// Cycles of strided pieces over all ports.
   std::int64_t pieces(std::int64_t count) const { return ceil_div(count, machine_.core.vector.lanes * ports_); }
-  /// As many as a register has, by a table of their distances.
+  /// The same by a table of offsets, with as many pieces as a register has.
   std::int64_t tabled(std::int64_t count, std::int64_t bytes) const {
     const std::int64_t together = std::clamp<std::int64_t>(register_bytes_ / bytes, 1, count);
     const std::int64_t each = std::max<std::int64_t>(1, ceil_div(together, machine_.core.vector.lanes));
@@ -42,7 +42,7 @@ class MoveTimes {
   std::int64_t bytes() const { return packed_bytes(d_.dtype, d_.elements); }
   std::int64_t ports() const { return ports_; }
   std::int64_t register_bytes() const { return register_bytes_; }
-  /// From the first load to the end of its store.
+  /// Cycles from the first load to the end of its store.
   std::int64_t through() const { return isa_.load_latency + 4; }
   const IsaSpec& isa() const { return isa_; }
 
@@ -53,8 +53,8 @@ class MoveTimes {
   std::int64_t register_bytes_ = 1, port_bytes_ = 1, ports_ = 1;
 };
 
-/// A way to move elements: what ports and lanes take, and the front end: `before` the first load, then on each side
-/// four parts at a time from an address that waits for its step.
+/// A way to move elements: cycles of ports and lanes, and of the front end: `before` the first load, then four parts at
+/// a time on each side, from an address that waits for its step.
 struct MoveWay {
   std::int64_t work = 1, before = 7, parts = 1;
   const char* limit = "";
@@ -73,11 +73,11 @@ TileLatency finished(std::int64_t busy, std::int64_t after, const char* limit) {
 
 }  // namespace
 
-/// The ways to move elements, the fastest counts:
-/// - neighbours as rows, through the ports;
-/// - the longest dim over the lanes, one piece of neighbours each, with loads or stores by a step;
-/// - any dims over the lanes, by tables of distances that come first;
-/// - narrow elements in squares, whose rows are loaded and stored as pieces and turned by the cross-lane unit.
+/// The fastest of these ways to move elements:
+/// - contiguous elements as rows, through the ports;
+/// - the longest dim over the lanes, one contiguous piece per lane, with strided loads or stores;
+/// - any dims over the lanes, by tables of offsets that are loaded first;
+/// - narrow elements in squares: rows are loaded and stored as pieces, and the cross-lane unit transposes them.
 TileLatency permute_latency(const Share& machine, const Descriptor& d) {
   const MoveTimes times(machine, d);
   if (d.elements <= 0 || d.batch == 0) return finished(1, 0, "bytes");
@@ -85,7 +85,7 @@ TileLatency permute_latency(const Share& machine, const Descriptor& d) {
   const std::int64_t rows = d.elements / std::max<std::int64_t>(1, d.k), piece = whole_pieces(run);
   const std::int64_t pieces = bytes / piece, lines = ceil_div(pieces, std::max<std::int64_t>(1, d.lane_extent));
   const std::int64_t registers = ceil_div(bytes, times.register_bytes()), neighbours = times.port(bytes);
-  const std::int64_t along = run == piece ? neighbours : 0;  // they are neighbours on one side
+  const std::int64_t along = run == piece ? neighbours : 0;  // contiguous on one side
   std::array<MoveWay, 3> ways{{
       {ceil_div(rows * times.part(run), times.ports()), 7, rows, "bytes"},
       {std::max({times.pieces(pieces), ceil_div(lines, times.ports()), along}), 8, lines, "lanes"},
@@ -96,7 +96,7 @@ TileLatency permute_latency(const Share& machine, const Descriptor& d) {
                                                  [](const auto& a, const auto& b) { return a.busy() < b.busy(); });
   MoveWay way = *best;
   std::int64_t after = times.through() + 4;
-  // what takes the place of what it reads is laid aside first, unless registers hold all of it
+  // a move in place copies its operand first, unless registers hold all of it
   const std::int64_t aside = d.batch > 1 ? neighbours : 0, each = ceil_div(bytes / way.parts, times.register_bytes());
   const bool held = best < ways.begin() + 2 && way.parts <= 32 &&
                     way.parts * static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(each))) <= 32;
@@ -105,8 +105,8 @@ TileLatency permute_latency(const Share& machine, const Descriptor& d) {
   else
     way.work += aside;
   if (d.k_outer > 1) {
-    // tables come before the rows of squares, and again for those that are left over; the next kernel's wait until
-    // these were turned
+    // tables precede the rows of squares, and again those that remain; the tables of the next kernel wait for the
+    // transposes
     const CrossLaneSpec& unit = machine.core.cross_lane;
     const std::int64_t square = d.k_outer * bits(d.dtype) / 8, all = bytes / square;
     const std::int64_t in_register = std::max<std::int64_t>(1, times.register_bytes() / square);

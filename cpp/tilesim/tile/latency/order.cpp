@@ -13,8 +13,8 @@ namespace {
 
 int levels_of(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n) - 1)); }
 
-/// Times in thousandths of a cycle. Instructions of a pipe begin in their order: those of one level of comparisons take
-/// their throughput, or wait for the level before.
+/// Times in thousandths of a cycle. Instructions of a pipe start in order: a level of comparisons takes its throughput,
+/// or waits for the previous level.
 class SortForm {
  public:
   SortForm(const Share& machine, const SortPlan& plan, DType dtype) : plan_(plan), dtype_(dtype) {
@@ -51,8 +51,8 @@ class SortForm {
  private:
   static double milli(double cycles) { return cycles * 1000; }
   double level(double operations) const { return std::max(operations * operation_, latency_); }
-  /// Comparators of words in two registers (isa/order/word_networks.cpp) have one mask register: a mask that waits for
-  /// another, then the places that it selects; `instructions` of each.
+  /// Comparators of words in two registers (isa/order/word_networks.cpp) share one mask register: `instructions` for a
+  /// mask that waits for another, then `selected` for the positions.
   double compared(double comparators, double instructions, double selected) const {
     return comparators * std::max(instructions * operation_, 2 * latency_ + std::max(milli(1), selected * operation_));
   }
@@ -61,7 +61,7 @@ class SortForm {
   }
   double kept(double comparators) const { return plan_.wide ? compared(comparators, 4, 1) : comparators * operation_; }
 
-  /// Operations on keys alone, and on words.
+  /// Number of operations on keys only, and on words.
   std::pair<int, int> encoding() const {
     const bool floating = is_float(dtype_) && dtype_ != DType::f8e8m0fnu;
     const bool fnuz = nan_for_minus_zero(dtype_);
@@ -78,7 +78,7 @@ class SortForm {
     const int halves = plan_.word_bits / 2, wider = halves < 32 ? 1 : 0, cut = levels_of(halves / bits(dtype_));
     return {floating ? 7 + std::max(1, cut) - 1 : integer ? 1 : 0, 3 + wider + cut};
   }
-  /// Four registers side by side.
+  /// Operations on four registers at a time.
   double side_by_side(std::int64_t registers, std::pair<int, int> operations) const {
     double sum = 0;
     for (std::int64_t done = 0; done < registers; done += 4) {
@@ -104,7 +104,7 @@ class SortForm {
       sum += exchanged(static_cast<double>(side * comparators(registers, d)));
     return sum;
   }
-  /// Registers that stay where they are, put in order.
+  /// Sorts registers that stay in the register file.
   double network(std::int64_t registers, std::int64_t side) const {
     double sum = 0;
     for (std::int64_t size = 2; size / 2 < registers; size *= 2)
@@ -113,7 +113,7 @@ class SortForm {
     return sum;
   }
 
-  /// Words that pass from memory to memory: ports or comparators, and the way through both.
+  /// Words that pass from memory to memory: ports or comparators, and the latency of both.
   double pass(double registers, double comparing, double stored, int levels) const {
     return std::max({registers * parts_ * load_, stored * parts_ * store_, comparing}) + first_ +
            (levels + 1) * latency_;
@@ -128,7 +128,7 @@ class SortForm {
       sum += passes(static_cast<double>(comparators(registers, d)));
     const int levels = levels_of(std::min<std::int64_t>(SortPlan::block, 2 * widest));
     const auto all = static_cast<double>(registers);
-    // all registers are taken: words of the next trip come when those of this one leave
+    // all registers are in use: words of the next trip arrive when those of this one leave
     const double words = side_ * SortPlan::block, trip = levels * exchanged(words / 2) + first_ + latency_;
     const double waits = all / words * trip;
     return sum + std::max(pass(all, 0, all, 0), waits + first_ + latency_);
@@ -166,13 +166,13 @@ class SortForm {
     return sum + parts_of(plan_.sorted, false) + decode(plan_.stored()) + first_;
   }
 
-  /// Parts of rows meet by flips: every register passes the cross-lane unit.
+  /// Merges parts of rows by flips: every register passes the cross-lane unit.
   double parts_of(std::int64_t registers, bool held) const {
     double sum = 0;
     const auto count = static_cast<double>(registers);
     const auto crosses = [&](double operations) {
-      // few registers wait for their way through the unit
-      if (plan_.wide) {  // the mask of parts is made while the first flips pass; it joins the other two
+      // few registers wait for the latency of the unit
+      if (plan_.wide) {  // the mask of parts is computed during the first flips, then joins the other two
         const bool both = operations > 1;
         const double one = std::max((both ? 5 : 4) * operation_, (both ? 3 : 2) * latency_ + 2 * operation_);
         return count * std::max(pass_, one) + std::max((both ? 3 : 0) * latency_, latency_ + crossing_);

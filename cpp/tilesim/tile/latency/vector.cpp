@@ -14,8 +14,8 @@ namespace {
 /// Class costs as thousandths of a cycle: integers, so that sums do not depend on their order.
 std::int64_t milli(double cycles) { return static_cast<std::int64_t>(std::llround(cycles * 1000)); }
 
-/// Registers of 32-bit results, one per row of lanes, that the cross-lane unit takes for a reduction or a scan step:
-/// whole ones, or as many of their lanes as the layout's rows fill.
+/// Cycles of the cross-lane unit for registers of 32-bit results, one per row of lanes, in a reduction or a scan step:
+/// full registers, or only the lanes that the layout's rows fill.
 std::int64_t register_passes(const Share& machine, const Descriptor& d, std::int64_t count) {
   const VectorSpec& vector = machine.core.vector;
   const Shape& tile = machine.layout.tile;
@@ -30,8 +30,8 @@ std::int64_t scan_steps(const VectorSpec& vector, const Descriptor& d) {
   return static_cast<std::int64_t>(std::bit_width(lanes - 1));
 }
 
-/// What the cross-lane unit does for a vector compute: registers of partial results pass its reduction network once per
-/// row; a running sum shifts every register in each of its steps, and the last lane is spread to the next register.
+/// Cycles of the cross-lane unit for a vector compute: registers of partial results pass its reduction network once per
+/// row; a running sum shifts every register in each of its steps, and spreads the last lane to the next register.
 std::int64_t cross_lane_cycles(const Share& machine, const Descriptor& d, std::int64_t count) {
   if (d.lane_extent <= 1 || d.lane_reductions + d.lane_scans == 0) return 0;
   const VectorSpec& vector = machine.core.vector;
@@ -41,8 +41,8 @@ std::int64_t cross_lane_cycles(const Share& machine, const Descriptor& d, std::i
          register_passes(machine, d, d.lane_scans * count * (scan_steps(vector, d) + carried));
 }
 
-/// Registers that the iteration space fills: whole registers along the lanes, elements packed below 32 bit where the
-/// unit can.
+/// Registers that the iteration space fills: whole registers along the lanes; elements below 32 bits are packed if the
+/// unit supports it.
 std::int64_t registers(const VectorSpec& vector, const Descriptor& d) {
   const std::int64_t lane = std::max<std::int64_t>(1, d.lane_extent);
   const std::int64_t outer = ceil_div(d.elements, lane);
@@ -96,9 +96,9 @@ std::string_view name(ComputeKind kind) {
 }
 
 /// Compare-exchange passes over all elements that leave the first `kept` of `extent` in order; each is a comparison and
-/// a selection. Everything: a bitonic network, L (L + 1) / 2 with L = log2 of the extent (Batcher, "Sorting networks
-/// and their applications", 1968). Few: runs of the kept length are sorted, then merged in pairs of which the better
-/// half is kept and put in order, so that each round works on half as much (Shanbhag, Pirahesh, Madden, "Efficient
+/// a selection. If all are kept: a bitonic network, L (L + 1) / 2 with L = log2 of the extent (Batcher, "Sorting
+/// networks and their applications", 1968). If few are kept: runs of that length are sorted, then merged in pairs whose
+/// better half is kept and put in order, so that each round halves the work (Shanbhag, Pirahesh, Madden, "Efficient
 /// top-k query processing on GPUs", 2018): l (l + 1) / 2 + sum of (1 + l / 2) / 2^i.
 std::int64_t compare_exchanges(std::int64_t extent, std::int64_t kept) {
   const auto levels = [](std::int64_t n) {
@@ -161,7 +161,7 @@ std::size_t hash_of(const Descriptor& d, const History& h) {
 
 }  // namespace
 
-/// Direct-mapped: a collision recomputes, it never answers wrongly.
+/// Direct-mapped: a collision recomputes an entry and never returns a wrong one.
 TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
   if (table_.empty()) table_.resize(entries_);
   CachedLatency& entry = table_[hash_of(descriptor, history) % entries_];

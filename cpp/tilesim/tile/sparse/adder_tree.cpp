@@ -46,7 +46,7 @@ AdderTree::Path AdderTree::path(std::int64_t low, std::int64_t high) const {
     if (first == last) return path;
     const bool moves_first = first % 2 == 1, moves_last = last % 2 == 0;
     if (moves_first &&
-        last == first + 1) {  // both are the edge: the one with fewer inputs gives, the last one in doubt
+        last == first + 1) {  // both are at the edge: the one with fewer inputs moves, on a tie the last one
       if (two_first || !two_last) {
         path.right.push_back(begin);
       } else {

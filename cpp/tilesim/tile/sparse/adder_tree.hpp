@@ -1,5 +1,5 @@
-// Where a run of neighbouring multipliers is summed in an adder tree with links between neighbours of different parents
-// (the reduction network of MAERI and SIGMA), and which output line takes the sum.
+// Where an adder tree with links between adjacent nodes of different parents (the reduction network of MAERI and SIGMA)
+// sums a run of adjacent multipliers, and which output line takes the sum.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ constexpr std::int64_t bits_per_word = 64;
 
 std::size_t at_index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// Element (r, c) is bit c of word r. Halves, quarters, ... of the square change places across its diagonal.
+/// Element (r, c) is bit c of word r. Swaps halves, quarters, ... of the square across its diagonal.
 void transpose(std::uint64_t (&square)[bits_per_word]) {
   std::uint64_t low = ~std::uint64_t{0} >> (bits_per_word / 2);
   for (std::size_t half = bits_per_word / 2; half > 0; half /= 2, low ^= low << half)

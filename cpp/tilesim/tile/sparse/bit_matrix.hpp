@@ -10,7 +10,7 @@ namespace tilesim::sparse {
 class BitMatrix {
  public:
   BitMatrix(std::int64_t rows, std::int64_t columns);
-  /// From a byte per element; strides in elements.
+  /// From one byte per element; strides in elements.
   BitMatrix(std::int64_t rows, std::int64_t columns, const bool* first, std::int64_t row_stride,
             std::int64_t column_stride);
   std::int64_t rows() const { return rows_; }

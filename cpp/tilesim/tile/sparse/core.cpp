@@ -14,7 +14,7 @@ namespace {
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 double divided_up(double value, std::int64_t by) { return std::ceil(value / static_cast<double>(by)); }
 
-/// Sums beyond what fits go out through the write ports and come back through the read ports.
+/// Cycles of sums beyond the accumulators: they leave through the write ports and return through the read ports.
 double spilling(const SparseCore& core, double sums, SparseTime& time) {
   if (core.accumulators == 0) return 0;
   const double beyond = std::max(0.0, sums - static_cast<double>(core.accumulators));
@@ -29,7 +29,7 @@ SparseTime outer_time(const SparseCore& core, const BitMatrix& a, const BitMatri
   const std::int64_t wide = core.tile_n > 0 ? core.tile_n : std::max<std::int64_t>(b.columns(), 1);
   for (std::int64_t k = 0; k < a.columns(); ++k) {
     worked((a.rows() / high + 1) * (b.columns() / wide + 1));
-    // Blocks of a column and of a row meet all to all.
+    // Each block of a column is multiplied with each block of a row.
     double steps_a = 0, steps_b = 0, pairs = 0;
     std::vector<std::int64_t> counts_b;
     for (std::int64_t c = 0; c < b.columns(); c += wide)
@@ -53,7 +53,7 @@ SparseTime outer_time(const SparseCore& core, const BitMatrix& a, const BitMatri
   return time;
 }
 
-/// Cycles for which one row of b holds the multipliers.
+/// Cycles for which one row of b occupies the multipliers.
 std::int64_t row_cycles(const SparseCore& core, const BitMatrix& b, std::int64_t k) {
   if (core.segment == 0) return divided_up(b.count_row(k), core.multipliers);
   std::int64_t cycles = 0;
@@ -90,7 +90,7 @@ SparseTime row_time(const SparseCore& core, const BitMatrix& a, const BitMatrix&
   return time;
 }
 
-/// Calls use(probability, x) for the number x of nonzeros among `drawn` of `all` elements of which `nonzeros` are.
+/// Calls use(probability, x) for each number x of nonzeros among `drawn` of `all` elements with `nonzeros` nonzeros.
 template <class Use>
 void hypergeometric(std::int64_t all, std::int64_t nonzeros, std::int64_t drawn, Use use) {
   const std::int64_t low = std::max<std::int64_t>(0, drawn - (all - nonzeros)), high = std::min(drawn, nonzeros);

@@ -1,5 +1,5 @@
-// Time of a product of sparse operands, [m, k] · [k, n], on a core of multipliers that skips zeros: from the patterns
-// of both operands, or from how many elements are not zero. Cycles alone; no values. See
+// Time of a product of sparse operands, [m, k] · [k, n], on a core of multipliers that skips zeros, from the patterns
+// of both operands or their numbers of nonzeros. Computes cycles, not values. See
 // docs/explanation/compute_and_fusion.md.
 #pragma once
 
@@ -25,8 +25,8 @@ struct SparseTime {
 SparseTime sparse_time(const SparseCore& core, const BitMatrix& a, const BitMatrix& b, bool hold_b = false);
 
 struct SparseCounts { std::int64_t m = 0, n = 0, k = 0, a_nonzeros = 0, b_nonzeros = 0; };
-/// Expected time if that many nonzeros are uniformly distributed: closed forms for outer and row; for inner the mean
-/// over a few such patterns from a fixed seed.
+/// Expected time for uniformly distributed nonzeros: closed forms for outer and row; for inner the mean over a few such
+/// patterns from a fixed seed.
 SparseTime expected_sparse_time(const SparseCore& core, const SparseCounts& counts, bool hold_b = false);
 
 }  // namespace tilesim::sparse

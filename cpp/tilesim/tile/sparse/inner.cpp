@@ -11,13 +11,13 @@ namespace tilesim::sparse {
 
 namespace {
 
-/// Neighbouring multipliers that form one sum. With `carried` the first one holds the sum of the parts before.
+/// Adjacent multipliers that form one sum. `carried`: the first one holds the sum of the earlier parts.
 struct Run {
   std::int64_t low = 0, high = 0;
   bool carried = false;
 };
 
-/// When result t of a sum is ready, over t: the largest of first + t · step.
+/// Time at which result t of a sum is ready: the largest of first + t · step.
 struct Arrivals {
   struct Line { std::int64_t first = 0, step = 0; };
   std::vector<Line> lines;
@@ -28,7 +28,7 @@ struct Arrivals {
   }
 };
 
-/// One placement: what lies on the multipliers, and the time from its configuration to its last result in memory.
+/// One placement: the elements on the multipliers, and the time from its configuration to its last result in memory.
 class Placement {
  public:
   Placement(const SparseCore& core, const AdderTree& tree, std::int64_t streamed)
@@ -64,7 +64,7 @@ class Placement {
   std::vector<std::int32_t> taken_;
 };
 
-/// Stationary words of each port, different contraction indices of it, and the place of each index among them: a
+/// Finds the stationary words of each port, its distinct contraction indices, and the rank of each index among them: a
 /// streamed element is sent once per port that needs it, in order of the index.
 void Placement::read_ports() {
   const std::int64_t ports = (used() + block_ - 1) / block_;
@@ -104,7 +104,7 @@ Arrivals Placement::arrivals(const Run& run, const AdderTree::Path& path) const 
   return result;
 }
 
-/// Lines send one sum a cycle; what has arrived in memory is written half at a time, rounded up. Returns the cycle of
+/// Lines send one sum per cycle; half of the sums that arrived, rounded up, are written at a time. Returns the cycle of
 /// the last write.
 std::int64_t Placement::written(std::vector<std::vector<Arrivals>>& by_line) {
   taken_.clear();
@@ -146,7 +146,7 @@ std::int64_t Placement::cycles() {
     }
     last = written(by_line);
   }
-  // Configuration, multiplication, line and write take a cycle each; so does the distribution, but for ports of one
+  // Configuration, multiplication, line and write take a cycle each; so does the distribution, except for ports of one
   // multiplier, which are wired through.
   return last + (block_ == 1 ? 3 : 4);
 }
@@ -177,7 +177,7 @@ SparseTime inner_time(const SparseCore& core, const BitMatrix& held, std::int64_
       placement.add(found.data(), count, false);
       continue;
     }
-    for (std::int64_t from = 0; from < count;) {  // folded: one multiplier takes the sum of the parts before
+    for (std::int64_t from = 0; from < count;) {  // folded: one multiplier takes the sum of the earlier parts
       const std::int64_t part = std::min(count - from, core.multipliers - (from > 0));
       placement.add(found.data() + from, part, from > 0);
       from += part;
@@ -195,7 +195,7 @@ SparseTime expected_inner(const SparseCore& core, std::int64_t vectors, std::int
   std::uint64_t state = 88172645463325252;
   for (int draw = 0; draw < draws; ++draw) {
     BitMatrix held(vectors, contracted);
-    std::int64_t open = nonzeros, left = vectors * contracted;  // each element with the chance that is left to it
+    std::int64_t open = nonzeros, left = vectors * contracted;  // elements are nonzero with the remaining probability
     for (std::int64_t r = 0; r < vectors; ++r)
       for (std::int64_t c = 0; c < contracted; ++c, --left) {
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;

@@ -16,7 +16,7 @@ namespace {
 
 std::size_t place_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// Tiles of one operand, turned as the core wants them.
+/// Tiles of one operand, transposed if the dataflow requires it.
 class Tiles {
  public:
   Tiles(const PatternView& whole, std::int64_t high, std::int64_t wide, bool turned)
@@ -37,7 +37,7 @@ class Tiles {
       }
   }
 
-  /// Tiles of one kind are the same; below `sizes`: nothing in them is zero.
+  /// Tiles of one kind are equal; kinds below `sizes` have no zeros.
   static constexpr std::int64_t sizes = 4;
   std::int64_t kind(std::int64_t row, std::int64_t column) const {
     return kinds_.empty() ? kind_of_full(row, column) : kinds_[place_of(row * across_ + column)];
@@ -66,7 +66,7 @@ class Tiles {
   std::int64_t high_, wide_;
   bool turned_;
   std::int64_t down_, across_;
-  std::vector<std::int64_t> kinds_;              ///< empty: nothing is zero
+  std::vector<std::int64_t> kinds_;              ///< empty: no zeros
   std::vector<std::optional<BitMatrix>> found_;  ///< of tiles with zeros
 };
 

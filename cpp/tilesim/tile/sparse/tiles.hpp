@@ -22,7 +22,7 @@ struct TileTimes {
   std::vector<std::int64_t> cycles, products;
 };
 
-/// Each tile as of sparse_time, cycles rounded up. Tiles of two operands without a zero are timed once per size.
+/// Each tile takes the time of sparse_time, rounded up. Pairs of tiles without zeros are timed once per size.
 TileTimes tile_times(const SparseCore& core, const PatternView& a, const PatternView& b, const TileSizes& sizes,
                      bool hold_b);
 
