@@ -251,6 +251,15 @@ def test_what_trips_leave_alone_stays() -> None:
     np.testing.assert_allclose(got[1], y, rtol=1e-6)
 
 
+def test_a_scratchpad_that_holds_no_chunk_leaves_the_loop_apart() -> None:
+    """Two arrays of 3,200 elements per trip, twice, with two states: more than 32 KiB."""
+    values = [np.ones((65, 16, 200), np.float32), np.ones((16, 200), np.float32), np.ones((16, 200), np.float32)]
+    machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "32 KiB"})
+    program = ts.compile(ts.from_jax(exchanged, *values), machine, fuse="all")
+    assert bodies(program) == 1
+    assert ts.verify(program, values).ok
+
+
 def test_the_state_stays_on_the_chip() -> None:
     """By hand: of 100 trips the inputs once, the results once; the state of 40,000 bytes only first and last."""
     values = [np.ones((100, 10000), np.float32), np.ones(10000, np.float32)]
