@@ -242,6 +242,8 @@ class Reads {
     }
     if (op.kind == Kind::while_loop && op.attributes.integer("trips", 0) == 0)  // there may be no trip
       return op.results[index] == no_value ? 0 : std::min(touched, of_result(number, op.results[index]));
+    const auto unread = [&](std::int32_t callee) { return of_input(callee, index) == 0; };
+    if (op.kind == Kind::while_loop && std::ranges::all_of(op.functions, unread)) return 0;
     if (touched > 0 && is_pointwise(function, op, index)) {  // no more elements than others touch of its result
       const int wide = std::max(1, bits(function.value(op.results[0]).type.dtype));
       const TensorType& type = function.value(op.operands[index]).type;
@@ -313,8 +315,7 @@ class Reads {
   std::int64_t of_result(std::int32_t number, ValueId value) {
     const auto key = std::make_pair(number, value);
     if (const auto found = results_.find(key); found != results_.end()) return found->second;
-    const std::int64_t bytes = of_value(number, value);
-    return results_[key] = bytes;
+    return results_[key] = of_value(number, value);
   }
 
   /// Whether each operation contributes to a result with elements; operands of other operations need no read.
@@ -349,8 +350,7 @@ class Reads {
   std::int64_t of_input(std::int32_t number, std::size_t input) {
     const auto key = std::make_pair(number, input);
     if (const auto found = inputs_.find(key); found != inputs_.end()) return found->second;
-    const std::int64_t bytes = of_value(number, graph_.functions[at(number)].inputs[input]);
-    return inputs_[key] = bytes;
+    return inputs_[key] = of_value(number, graph_.functions[at(number)].inputs[input]);
   }
 
   const Graph& graph_;

@@ -109,6 +109,33 @@ BOOST_AUTO_TEST_CASE(each_step_waits_for_those_before) {
              "store0 wait y 1\nstore0 works\nstore0 release y\n");
 }
 
+/// copy = f(the other copy of the same ring), on the vector unit.
+Statement alternated(const std::string& slot, const Expr& trip) {
+  Statement turn = vector({slot}, slot);
+  auto& op = std::get<VectorOp>(turn.action);
+  op.inputs[0].offset = modulo(trip, 2) * Expr(4);
+  op.outputs[0].view.offset = modulo(trip + Expr(1), 2) * Expr(4);
+  return turn;
+}
+
+BOOST_AUTO_TEST_CASE(trips_that_read_one_copy_and_write_the_other) {
+  const Expr chunk = Expr::symbol("c"), count = min(Expr(4), Expr(10) - Expr(4) * chunk);
+  const Expr trip = Expr(4) * chunk + Expr::symbol("t");
+  BOOST_TEST(
+      written({ring("s")}, {load("s"), repeat("c", 3, {repeat("t", count, {alternated("s", trip)})}), store("s")}) ==
+      "- acquire s for load0\nload0 works\nload0 commit s\n"
+      "c {\nt {\n"
+      "vector wait s 4*c + t + 1\nvector works\nvector commit s\n"
+      "}\n}\n"
+      "store0 wait s 11\nstore0 works\nstore0 release s\n");
+  const Expr other = min(Expr(4), Expr(10) - Expr(3) * chunk);  // trips of 4, 4, 4, 1 commits; then of 1, 4, 4, 4
+  const auto in_trips = [&](const Expr& trips) {
+    return written({ring("s")}, {load("s"), repeat("c", 4, {repeat("t", trips, {alternated("s", trip)})}), store("s")});
+  };
+  BOOST_TEST(in_trips(other).ends_with("store0 wait s 14\nstore0 works\nstore0 release s\n"));
+  BOOST_CHECK_THROW(in_trips(min(Expr(4), Expr(1) + Expr(3) * chunk)), InternalError);
+}
+
 BOOST_AUTO_TEST_CASE(a_loop_of_unknown_trips_that_only_writes) {
   BOOST_TEST(written({ring("x"), ring("y")},
                      {load("x"), repeat("r", Expr::symbol("rows"), {vector({"x"}, "y")}), store("y")}) ==

@@ -251,6 +251,29 @@ def test_what_trips_leave_alone_stays() -> None:
     np.testing.assert_allclose(got[1], y, rtol=1e-6)
 
 
+def test_a_scratchpad_that_holds_no_chunk_leaves_the_loop_apart() -> None:
+    """Two arrays of 3,200 elements per trip, twice, with two states: more than 32 KiB."""
+    values = [np.ones((65, 16, 200), np.float32), np.ones((16, 200), np.float32), np.ones((16, 200), np.float32)]
+    machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "32 KiB"})
+    program = ts.compile(ts.from_jax(exchanged, *values), machine, fuse="all")
+    assert bodies(program) == 1
+    assert ts.verify(program, values).ok
+
+
+def test_a_state_that_no_trip_reads_is_not_loaded() -> None:
+    def function(x: Any, h: Any) -> Any:
+        return jax.lax.fori_loop(0, 5, lambda i, state: x[i] * 2, h)
+
+    values = [np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((5, 300), (300,))]
+    program = ts.compile(ts.from_jax(function, *values), "edge-8", lowering="best")
+    assert bodies(program) == 0
+    found = ts.execute(program, values, numerics="exact", find_races=True)
+    np.testing.assert_array_equal(next(iter(found.values())), values[0][4] * 2)
+    assert ts.verify(program, values).ok
+    result = ts.simulate(program)
+    assert result.memory_bytes >= result.bounds.bytes
+
+
 def test_the_state_stays_on_the_chip() -> None:
     """By hand: of 100 trips the inputs once, the results once; the state of 40,000 bytes only first and last."""
     values = [np.ones((100, 10000), np.float32), np.ones(10000, np.float32)]

@@ -14,6 +14,7 @@
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/recurrence/computes.hpp"
 #include "tilesim/compile/vector/vector.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/program/vector_work.hpp"
 
 namespace tilesim::lower {
@@ -70,19 +71,13 @@ class RecurrenceLowering {
     scope.launch_cycles = context_.machine.core.kernel_launch_cycles;
     scope.barrier = true;
     Block before = copies(op);
-    program::Scope step;
     find_ends(op);
-    step.slots = slots();
-    step.body = tiles();
-    if (before.empty()) {
-      scope.slots = std::move(step.slots);
-      scope.body = std::move(step.body);
-      return scope;
-    }
+    if (before.empty()) return write_kernel(std::move(scope), rings(), tiles());
+    program::Scope step;
     step.operation = {op.name};
     step.barrier = true;
+    before.push_back(on("", write_kernel(std::move(step), rings(), tiles())));
     scope.body = std::move(before);
-    scope.body.push_back(on("", std::move(step)));
     return scope;
   }
 
@@ -180,26 +175,19 @@ class RecurrenceLowering {
     return false;
   }
 
-  // ---- Slots and transfers
+  // ---- Rings and transfers
 
-  std::vector<program::Slot> slots() const {
+  std::vector<Ring> rings() const {
     const bool one = std::ranges::all_of(tile_.start, [](const Expr& start) { return start.is_constant(); });
-    std::vector<program::Slot> slots;
+    std::vector<Ring> rings;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       const RecurrenceBuffer& buffer = plan_.buffers[i];
       const bool chunked = buffer.use == Use::read || buffer.use == Use::write;
       const std::int64_t copies = buffer.use == Use::state ? 2 : chunked ? plan_.chunk : 1;
       const std::int64_t depth = one && (buffer.use == Use::whole || buffer.use == Use::state) ? 1 : 2;
-      program::Slot slot = ring_slot(buffer.slot, buffer.dtype, buffer.tile * copies, "vector", depth);
-      if (buffer.use == Use::write) slot.consumers = {ends_[i].to ? "store0" : "vector"};
-      if (buffer.use == Use::state && ends_[i].to) slot.consumers.push_back("store0");
-      slots.push_back(std::move(slot));
+      rings.push_back({buffer.slot, buffer.dtype, buffer.tile * copies, depth, static_cast<std::int64_t>(i) % loads_});
     }
-    return slots;
-  }
-
-  std::string load_queue(std::size_t buffer) const {
-    return "load" + std::to_string(static_cast<std::int64_t>(buffer) % loads_);
+    return rings;
   }
 
   /// Between memory and the slot, which holds the tile in its own order, or turned, in that of memory.
@@ -222,9 +210,7 @@ class RecurrenceLowering {
     return region_transfer(placement, start, extent, strides, buffer.slot);
   }
 
-  /// The cross-lane unit waits for `pieces` and commits one more.
-  void turn(std::size_t number, const Placement& placement, bool loaded, const Expr& pieces, const Expr& offset,
-            Block& block) const {
+  void turn(std::size_t number, const Placement& placement, bool loaded, const Expr& offset, Block& block) const {
     const RecurrenceBuffer& buffer = plan_.buffers[number];
     const End& end = ends_[number];
     const std::vector<std::int64_t> strides = memory_strides(context_, placement, tile_of(end));
@@ -240,121 +226,63 @@ class RecurrenceLowering {
       memory.dims.push_back({loaded ? lanes : Expr(1), 0});
       tile.dims.push_back({loaded ? lanes : Expr(1), 0});
     }
-    block.push_back(on("cross_lane", program::Wait{buffer.slot, 0, {}, 0, pieces}));
-    block.push_back(on("cross_lane", program::PermuteOp{loaded ? memory : tile, loaded ? tile : memory}));
-    block.push_back(on("cross_lane", program::Commit{buffer.slot, 0, 1}));
+    block.push_back(statement(program::PermuteOp{loaded ? memory : tile, loaded ? tile : memory}));
   }
-
-  /// Pieces that a loaded buffer has before the first trip.
-  std::int64_t loaded_pieces(std::size_t number) const { return ends_[number].from_turned ? 2 : 1; }
 
   void load(std::size_t number, Block& block) const {
-    const std::string& slot = plan_.buffers[number].slot;
-    const std::string queue = load_queue(number);
     const End& end = ends_[number];
-    block.push_back(on("", program::Acquire{slot, {queue}}));
-    block.push_back(on(queue, program::Load{transfer(number, *end.from, end.from_turned)}));
-    block.push_back(on(queue, program::Commit{slot, 0, 1}));
-    if (end.from_turned) turn(number, *end.from, true, 1, 0, block);
-    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, loaded_pieces(number)}));
+    block.push_back(statement(program::Load{transfer(number, *end.from, end.from_turned)}));
+    if (end.from_turned) turn(number, *end.from, true, 0, block);
   }
 
-  void store(std::size_t number, std::int64_t pieces, const Expr& offset, Block& block) const {
-    const std::string& slot = plan_.buffers[number].slot;
+  void store(std::size_t number, const Expr& offset, Block& block) const {
     const End& end = ends_[number];
-    if (end.to_turned) turn(number, *end.to, false, pieces, offset, block);
+    if (!end.to) return;
+    if (end.to_turned) turn(number, *end.to, false, offset, block);
     program::Transfer to = transfer(number, *end.to, end.to_turned);
     to.offset = to.offset + offset;
-    block.push_back(on("store0", program::Wait{slot, 0, {}, 0, pieces + (end.to_turned ? 1 : 0)}));
-    block.push_back(on("store0", program::Store{std::move(to), {}, 0}));
-    block.push_back(on("store0", program::Release{slot, 0}));
+    block.push_back(statement(program::Store{std::move(to), {}, 0}));
   }
 
   // ---- Statements
 
-  Block one_trip() const {
+  /// `read`: receives the buffers that the trip reads.
+  Block one_trip(std::set<std::size_t>& read) const {
     Block block;
-    std::vector<std::size_t> sums;
     for (const RecurrenceStage& stage : plan_.stages) {
       RecurrenceComputes::Compute compute = computes_.compute(stage);
-      for (const std::size_t number : compute.read) {
-        const RecurrenceBuffer& buffer = plan_.buffers[number];
-        if (buffer.use == Use::sum) block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, 1}));
-        if (buffer.use != Use::state) continue;
-        const bool fresh = computes_.level_of_state(number) < stage.level;
-        const Expr pieces = Expr(loaded_pieces(number)) + tile_.trip + Expr(fresh ? 1 : 0);
-        block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, pieces}));
-      }
-      std::vector<std::size_t> done;
-      for (const RecurrenceStage::Result& result : stage.results)
-        for (const std::size_t number : result.buffers) {
-          const Use use = plan_.buffers[number].use;
-          if (use == Use::sum) {
-            block.push_back(on("", program::Acquire{plan_.buffers[number].slot, {"vector"}}));
-            sums.push_back(number);
-          }
-          if (use != Use::write) done.push_back(number);
-        }
-      block.push_back(on("vector", std::move(compute.op)));
-      for (const std::size_t number : done)
-        block.push_back(on("vector", program::Commit{plan_.buffers[number].slot, 0, 1}));
+      block.push_back(statement(std::move(compute.op)));
+      read.merge(compute.read);
     }
-    for (const std::size_t number : sums)
-      block.push_back(on("vector", program::Release{plan_.buffers[number].slot, 0}));
     return block;
   }
 
-  Block one_chunk() const {
+  Block one_chunk(Block trip) const {
     Block block;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
       if (plan_.buffers[i].use == Use::read) load(i, block);
-    for (const RecurrenceBuffer& buffer : plan_.buffers)
-      if (buffer.use == Use::write) block.push_back(on("", program::Acquire{buffer.slot, {"vector"}}));
-    Block trips = one_trip();
     if (plan_.chunk > 1)
-      block.push_back(loop("trip", tile_.count, std::move(trips)));
+      block.push_back(loop("trip", tile_.count, std::move(trip)));
     else
-      std::ranges::move(trips, std::back_inserter(block));
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const RecurrenceBuffer& buffer = plan_.buffers[i];
-      if (buffer.use == Use::read) block.push_back(on("vector", program::Release{buffer.slot, 0}));
-      if (buffer.use != Use::write) continue;
-      block.push_back(on("vector", program::Commit{buffer.slot, 0, 1}));
-      if (ends_[i].to) {
-        store(i, 1, 0, block);
-      } else {
-        await_last(buffer, 1, block);
-        block.push_back(on("vector", program::Release{buffer.slot, 0}));
-      }
-    }
+      std::ranges::move(trip, std::back_inserter(block));
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].use == Use::write) store(i, 0, block);
     return block;
   }
 
-  /// Nobody reads the last elements: until they are written the buffer is not free.
-  static void await_last(const RecurrenceBuffer& buffer, const Expr& pieces, Block& block) {
-    block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, pieces}));
-  }
-
   Block tiles() const {
-    Block block;
+    std::set<std::size_t> read;
+    Block chunk = one_chunk(one_trip(read)), block;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
-      if (plan_.buffers[i].use == Use::whole || plan_.buffers[i].use == Use::state) load(i, block);
-    Block chunk = one_chunk();
+      if (const Use use = plan_.buffers[i].use; read.contains(i) && (use == Use::whole || use == Use::state))
+        load(i, block);
     const std::int64_t chunks = ceil_div(loop_.trips, plan_.chunk);
     if (chunks > 1)
       block.push_back(loop("chunk", Expr(chunks), std::move(chunk)));
     else
       std::ranges::move(chunk, std::back_inserter(block));
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const RecurrenceBuffer& buffer = plan_.buffers[i];
-      if (buffer.use != Use::whole && buffer.use != Use::state) continue;
-      const std::int64_t pieces = loaded_pieces(i) + loop_.trips;
-      if (ends_[i].to)
-        store(i, pieces, Expr(loop_.trips % 2 * buffer.tile), block);
-      else if (buffer.use == Use::state)  // what is read alone was waited for behind its load
-        await_last(buffer, pieces, block);
-      block.push_back(on("vector", program::Release{buffer.slot, 0}));
-    }
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].use == Use::state) store(i, Expr(loop_.trips % 2 * plan_.buffers[i].tile), block);
     for (std::size_t i = r_.space.size(); i-- > 0;) {
       const std::int64_t trips = ceil_div(r_.space[i], plan_.tiles[i]);
       if (trips < 2) continue;

@@ -168,9 +168,9 @@ class RecurrencePlanner {
       if (buffer.use == Use::sum) fixed += 2 * bytes;
     }
     const std::int64_t room = machine_.core.scratchpad.bytes - 64 * std::ssize(plan_.buffers) - fixed;
-    const std::int64_t wanted = std::min<std::int64_t>(loop_.trips, 64);
-    plan_.chunk = each > 0 ? std::min(wanted, room / each) : wanted;
-    return room >= 0 && plan_.chunk >= std::min<std::int64_t>(wanted, 4);
+    const std::int64_t wanted = std::min<std::int64_t>(loop_.trips, 64), most = each > 0 ? room / each : wanted;
+    plan_.chunk = std::clamp<std::int64_t>(most, 1, wanted);  // a plan that does not fit still has tiles and chunks
+    return room >= 0 && most >= std::min<std::int64_t>(wanted, 4);
   }
 
   void lay(RecurrenceBuffer& buffer) const {

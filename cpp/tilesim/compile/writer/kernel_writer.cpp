@@ -13,6 +13,7 @@ namespace tilesim::lower {
 
 using program::Block;
 using program::Statement;
+using program::View;
 
 namespace {
 
@@ -23,7 +24,7 @@ struct Use {
   bool reads, writes;
   bool loads;    ///< the first access is a load
   bool begins;   ///< the first access only writes
-  bool updates;  ///< each access writes
+  bool updates;  ///< each access writes what it reads, or reads nothing
 };
 
 /// A version of a ring, and the statements of a block that use it.
@@ -89,9 +90,17 @@ class Writer {
     });
   }
 
+  static bool same(const View& a, const View& b) {
+    return a.offset == b.offset &&
+           std::ranges::equal(a.dims, b.dims, [](const program::Dim& one, const program::Dim& other) {
+             return one.extent == other.extent && one.stride == other.stride;
+           });
+  }
+
   /// Accesses of one load, store or compute.
   std::vector<Use> accesses(const Statement& s) const {
     std::vector<Use> found;
+    std::vector<const View*> in, out;
     const auto access = [&](const std::string& slot, bool writes) {
       const std::size_t ring = ring_of(slot);
       const auto known = std::ranges::find(found, ring, &Use::ring);
@@ -102,8 +111,8 @@ class Writer {
       use.updates = use.writes;
       use.loads = std::holds_alternative<program::Load>(s.action);
     };
-    const auto read = [&](const program::View& view) { access(view.slot, false); };
-    const auto written = [&](const program::View& view) { access(view.slot, true); };
+    const auto read = [&](const View& view) { access(view.slot, false), in.push_back(&view); };
+    const auto written = [&](const View& view) { access(view.slot, true), out.push_back(&view); };
     if (const auto* load = std::get_if<program::Load>(&s.action)) access(load->transfer.slot, true);
     if (const auto* store = std::get_if<program::Store>(&s.action)) access(store->transfer.slot, false);
     if (const auto* mma = std::get_if<program::MmaOp>(&s.action)) read(mma->a), read(mma->b), written(mma->c);
@@ -122,6 +131,10 @@ class Writer {
       std::ranges::for_each(opaque->reads, read);
       std::ranges::for_each(opaque->writes, written);
     }
+    for (Use& use : found)
+      for (const View* from : in)
+        for (const View* to : out)
+          if (from->slot == rings_[use.ring].name && from->slot == to->slot) use.updates &= same(*from, *to);
     return found;
   }
 
@@ -226,19 +239,32 @@ class Writer {
   }
 
   /// Number of commits of a ring in one pass of a block.
-  std::int64_t commits_in(const Block& block, std::size_t ring) const {
-    std::int64_t count = 0;
+  Expr commits_in(const Block& block, std::size_t ring) const {
+    Expr count = 0;
     for (const Statement& statement : block) {
       const auto* loop = std::get_if<program::For>(&statement.action);
       const std::vector<Use> uses = uses_of(statement);
-      if (loop && writes(uses, ring) && !finishes(*loop, uses, ring)) {
-        require(loop->extent.is_constant(), "a ring is committed in a loop of unknown trips");
-        count += loop->extent.value() * commits_in(loop->body, ring);
-      } else {
-        count += std::ranges::count_if(uses, [&](const Use& use) { return use.ring == ring && use.writes; });
-      }
+      if (loop && writes(uses, ring) && !finishes(*loop, uses, ring))
+        count = count + in_trips(*loop, commits_in(loop->body, ring)).all;
+      else
+        count =
+            count + Expr(std::ranges::count_if(uses, [&](const Use& use) { return use.ring == ring && use.writes; }));
     }
     return count;
+  }
+
+  /// Commits in the trips of a loop before the current one, and in all of them.
+  struct InTrips { Expr before, all; };
+
+  /// `each`: commits in a trip. All trips but the last commit alike.
+  static InTrips in_trips(const program::For& loop, const Expr& each) {
+    if (each.is_constant()) return {Expr::symbol(loop.index) * each, loop.extent * each};
+    require(loop.extent.is_constant() && each.symbols() == std::set{loop.index}, "a loop's commits are not known");
+    const auto in_trip = [&](std::int64_t trip) { return each.evaluate([&](const std::string&) { return trip; }); };
+    const std::int64_t last = loop.extent.value() - 1, first = in_trip(0);
+    for (std::int64_t trip = 1; trip < last; ++trip)
+      require(in_trip(trip) == first, "a loop's trips before the last commit unlike each other");
+    return {Expr::symbol(loop.index) * Expr(first), Expr(last * first + in_trip(last))};
   }
 
   void wait(std::size_t ring, const std::string& queue, Block& out) {
@@ -358,15 +384,15 @@ class Writer {
     if (loop.index == rings_[ring].pieces.front()) commits_[ring] = filled.before;
     const auto inner = std::ranges::find_if(body, fills);
     const Expr trips = Expr::symbol(loop.index) + Expr(inner == body.end() ? 1 : 0);
-    commits_[ring] = commits_[ring] + trips * Expr(commits_in(body, ring));
+    commits_[ring] = commits_[ring] + trips * commits_in(body, ring);
     filled.by = inner == body.end() ? nullptr : &std::get<program::For>(inner->action);
     waited_[ring].clear();
   }
 
   void write_loop(const program::For& loop, const std::vector<Use>& uses, const std::string& label, Block& out) {
     const std::vector<Expr> before = commits_;
-    std::map<std::size_t, std::int64_t> each;  ///< commits in a trip
-    std::map<std::size_t, Filled> read;        ///< rings whose pieces the loop reads
+    std::map<std::size_t, InTrips> each;
+    std::map<std::size_t, Filled> read;  ///< rings whose pieces the loop reads
     std::vector<std::size_t> late;
     for (const Use& use : uses) {
       const std::size_t ring = use.ring;
@@ -376,8 +402,8 @@ class Writer {
       } else if (finishes(loop, uses, ring)) {
         late_.insert(ring), late.push_back(ring);
       } else if (use.writes && !each.contains(ring)) {
-        each[ring] = commits_in(loop.body, ring);
-        commits_[ring] = before[ring] + Expr::symbol(loop.index) * Expr(each[ring]);
+        each[ring] = in_trips(loop, commits_in(loop.body, ring));
+        commits_[ring] = before[ring] + each[ring].before;
         if (in_pieces(ring, loop) && loop.index == rings_[ring].pieces.front()) filled_[ring] = {&loop, before[ring]};
         waited_[ring].clear();
       }
@@ -387,8 +413,8 @@ class Writer {
       if (turns(uses, use.ring))
         require(commits_[use.ring] == before[use.ring], "a trip writes a version as often as what is before its loop");
     for (const std::size_t ring : late) late_.erase(ring);
-    for (const auto& [ring, count] : each) {
-      commits_[ring] = before[ring] + loop.extent * Expr(count);
+    for (const auto& [ring, commits] : each) {
+      commits_[ring] = before[ring] + commits.all;
       waited_[ring].clear();
     }
     for (const auto& [ring, filled] : read) filled_[ring] = filled, commits_[ring] = before[ring];

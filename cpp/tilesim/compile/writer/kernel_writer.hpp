@@ -28,8 +28,9 @@ struct Ring {
 /// Completes a kernel. `body` has loads, stores, computes, loops and branches; a statement without a queue gets that of
 /// its unit. Each version of a ring is acquired once, committed after each write that another queue reads, waited for
 /// before each read (for all writes so far), and released by each reading queue after its last read. A compute that
-/// updates what its own queue has written does not wait. A branch counts as one statement; so does a loop that writes a
-/// ring and does not read it, or that carries it. Loops that read pieces wait for one piece in each trip.
+/// updates in place (writes the views that it reads) does not wait for what its own queue has written. A branch counts
+/// as one statement; so does a loop that writes a ring and does not read it, or that carries it. Loops that read pieces
+/// wait for one piece in each trip.
 program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings, program::Block body);
 
 /// A statement for `write_kernel`, on the queue of its unit.
