@@ -64,6 +64,7 @@ from support.unlowered import by_size
         (["check", "old.json"], ["check needs a saved result", "--against"]),
         (["help"], ["tilesim --help"]),
         (["cluster", "step", "mlp", "--cluster", "dgx-h100:8"], ["mlp is a network of one chip"]),
+        (["cluster", "step", "llama-3-8b", "--cluster", "tpu-v3-8", "--timeline", "x.pftrace"], [".pftrace", ".json"]),
     ],
 )
 def test_mistakes_are_explained(arguments: list[str], words: list[str]) -> None:

@@ -139,6 +139,10 @@ def _check_outputs(command: Any, ctx: Any) -> None:
                 raise user_error(
                     what, place=f"{_called(other, ctx)}, {_called(param, ctx)}", value=path, allowed=allowed
                 )
+        if param.name == "timeline":
+            from ..results.perfetto import check_ending
+
+            check_ending(path, events=" cluster " in ctx.command_path)
         check_writable(path)
 
 

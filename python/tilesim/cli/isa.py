@@ -19,7 +19,6 @@ from ..isa.listing import elf_lines, raw_lines
 from ..isa.result import IsaResult, trap_text
 from ..isa.running import RunArguments, Streams, run_with
 from ..isa.views import MOST_LOGGED, marks_lines, table_lines
-from ..results.perfetto import check_ending
 from ..timing.options import SimulateOptions
 from .load import write
 from .options import MACHINE, OUTPUT, Json, Only, Output
@@ -59,8 +58,6 @@ def run(
     drawn: Annotated[SimulateOptions, Only("seed")],
     out: Annotated[Output, Only("json", "timeline")],
 ) -> None:
-    if out.timeline is not None:
-        check_ending(out.timeline)
     streams = (_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))
     recorded = 0 if pipeline is None else pipeline_limit
     most = int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory

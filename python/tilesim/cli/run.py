@@ -15,7 +15,6 @@ from ..lowering.profile import LOWERINGS, has_profile
 from ..machine.device import Device
 from ..machine.machine import Machine
 from ..program.program import Program
-from ..results.perfetto import check_ending
 from ..timing.accuracy import accuracy
 from ..timing.estimated import only_simulated, quantized_estimate
 from ..timing.execution import verify
@@ -54,8 +53,6 @@ def run(
     checks: Checks,
     out: Annotated[RunOutput, ExcludedOptions("store", "csv")],
 ) -> None:
-    if out.timeline:
-        check_ending(out.timeline)
     baseline, topics = out.baseline(), asked_for(out.explain)
     with step(f"reading {model}"):
         wide = read(model, work)

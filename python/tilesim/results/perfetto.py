@@ -45,12 +45,12 @@ def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
     return _bytes(1, stamp + body + _SEQUENCE)
 
 
-def check_ending(path: str | os.PathLike[str]) -> bool:
-    """Whether a trace file's extension selects JSON; an unknown extension is an error."""
+def check_ending(path: str | os.PathLike[str], events: bool = False) -> bool:
+    """Whether a trace file's extension selects JSON; an unknown extension is an error. `events`: only JSON is known."""
     name = path_text(path)
     ending = os.path.splitext(name)[1].lower()
-    if ending not in ("", TEXT, *BINARY):
-        allowed = f"{', '.join(BINARY)} (Perfetto's protobuf), {TEXT} (trace events)"
+    if ending not in ((TEXT,) if events else ("", TEXT, *BINARY)):
+        allowed = ("" if events else f"{', '.join(BINARY)} (Perfetto's protobuf), ") + f"{TEXT} (trace events)"
         raise user_error("unknown extension of a trace file", place=name, value=ending, allowed=allowed)
     return ending == TEXT
 

@@ -31,10 +31,10 @@ std::vector<std::int32_t> placements_of(const program::CompiledProgram& program,
   const std::int64_t regions = chip.machine.memory.regions;
   const auto& given = chip.options.placement;
   for (const auto& [name, text] : given) {
-    placement_of(text, regions, name);
     if (std::find(names.begin(), names.end(), name) == names.end())
       throw UserError({"a placement names a tensor that is missing in the program", program.program().name,
                        "'" + name + "'", join(names), nearest(name, names)});
+    placement_of(text, regions, name);
   }
   std::vector<std::int32_t> placements;
   for (std::size_t i = 0; regions > 1 && i < names.size(); ++i) {

@@ -267,8 +267,9 @@ void TileList::turn(const Need& need, const TileBox& place) {
   Sizes size;
   for (const Stretch& along : place) size.push_back(along.size);
   const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
-  const auto busy = static_cast<double>(turning(problem_, operand, tiles_, size, machine_).busy);
-  turns.push_back({need.operand, need.version, std::max(1.0, busy)});
+  const auto [latency, fresh] = latencies_.try_emplace({&operand, size});
+  if (fresh) latency->second = turning(problem_, operand, tiles_, size, machine_);
+  turns.push_back({need.operand, need.version, std::max(1.0, static_cast<double>(latency->second.busy))});
 }
 
 void TileList::add_item(const VectorStage& stage, int step, int piece, const TileBox& place,
@@ -286,7 +287,12 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Til
     }
     for (const Stretch& along : taps_) taps.push_back(along.size);
     for (const std::int64_t part : part_) first &= part == 0;
-    const TileLatency latency = stage_latency(problem_, stage, tiles_, size, taps, first, closed_form_);
+    Sizes key = size;
+    key.insert(key.end(), taps.begin(), taps.end());
+    key.push_back(first);
+    const auto [found, fresh] = latencies_.try_emplace({&stage, std::move(key)});
+    if (fresh) found->second = stage_latency(problem_, stage, tiles_, size, taps, first, closed_form_);
+    const TileLatency& latency = found->second;
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tilesim/mapping/vector/moves.hpp"
@@ -90,6 +92,7 @@ class TileList {
   const VectorTiles& tiles_;
   const Share& machine_;
   ClosedForm closed_form_;
+  std::map<std::pair<const void*, Sizes>, TileLatency> latencies_;  ///< of stages and turned operands, by tile size
   std::vector<VectorStage> stages_;
   std::size_t rank_;
   double contexts_;            ///< contexts per core, which share its units

@@ -7,10 +7,9 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...base.errors import path_text, user_error
 from ...base.files import writing
 from ...base.table import Table, Tabled
-from ...results.perfetto import TEXT
+from ...results.perfetto import check_ending
 from ..trace import Trace, TraceClass, TraceNode
 from .order import ChunkPass, Order, Placement, peak_activations, text
 from .timing import PipelineTimes, need
@@ -173,9 +172,6 @@ def write_events(events: list[dict[str, Any]], path: str | os.PathLike[str]) -> 
 
 def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Writes one file of trace events."""
-    if not path_text(path).lower().endswith(TEXT):
-        raise user_error(
-            "a timeline file needs the ending .json", place=path_text(path), allowed="a path that ends in .json"
-        )
+    check_ending(path, events=True)
     with writing(path) as file:
         json.dump(trace, file)
