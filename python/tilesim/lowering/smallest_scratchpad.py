@@ -18,14 +18,14 @@ GRANULE = 64
 
 
 def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
-    """Returns the least sufficient size in steps of 64 bytes; None if 1 MiB fails too."""
+    """Returns a sufficient size in steps of 64 bytes, at most 3 % above the least; None if 1 MiB fails too."""
     low = size // GRANULE
     high = max(1, 2 * low)
     while not compiles(high * GRANULE):  # sizes that are too small fail at once
         low, high = high, 2 * high
         if high * GRANULE > MOST:
             return None
-    while high - low > 1:
+    while high - low > max(1, high // 32):
         middle = (low + high) // 2
         low, high = (low, middle) if compiles(middle * GRANULE) else (middle, high)
     return high * GRANULE

@@ -28,9 +28,8 @@ bool has_all(const mapping::VectorProblem& problem, const mapping::VectorOperand
   return true;
 }
 
-/// Axes that may lie along the lanes, the last one first. If memory is tiled for the lanes, only the last one, minor
-/// axes of transfers, and the last axis that is not reduced: the cross-lane unit permutes tiles in place of reducing
-/// rows.
+/// Axes that may lie along the lanes, the last one first. If memory is tiled for the lanes, only the last one and minor
+/// axes of transfers; if the last one is reduced, also the others: then the cross-lane unit permutes tiles instead.
 std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& problem) {
   std::vector<int> lanes;
   for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) lanes.push_back(axis);
@@ -46,9 +45,9 @@ std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& pr
     const int minor = operand.axes.empty() ? -1 : operand.axes[0];
     if (minor >= 0 && std::find(lanes.begin(), lanes.end(), minor) == lanes.end()) lanes.push_back(minor);
   }
-  if (!problem.turns || lanes.size() > 1 || !problem.reduced[at(lanes[0])]) return lanes;
-  for (int axis = lanes[0]; axis-- > 0;)
-    if (problem.space[at(axis)] > 1 && !problem.reduced[at(axis)]) return lanes.push_back(axis), lanes;
+  if (problem.turns && lanes.size() == 1 && problem.reduced[at(lanes[0])])
+    for (int axis = lanes[0]; axis-- > 0;)
+      if (problem.space[at(axis)] > 1 && !problem.reduced[at(axis)]) lanes.push_back(axis);
   return lanes;
 }
 
