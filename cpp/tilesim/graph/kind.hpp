@@ -40,7 +40,7 @@
 // reverse(x)     dims
 // pad(x, [value])  low, high, interior; mode "constant" | "edge" | "reflect"; value 0 by default
 // concat(..)     dim
-// copy(x)        layout: the copy is there to change the layout in memory, and never a no-op
+// copy(x)        layout (false): the copy changes the layout in memory and is never a no-op
 // iota()         shape, dtype, dim
 // constant()     reference: name of a weight
 // softmax(x), log_softmax(x)

@@ -41,7 +41,7 @@ def one_of(what: str, place: str, value: Any, *allowed: str) -> None:
 
 
 def unused(what: str, allowed: str, **given: tuple[Any, Any]) -> None:
-    """A `UserError` that begins with `what` for the first argument, as name=(value, default), that the call ignores."""
+    """Raises a `UserError` that begins with `what` if an ignored argument, name=(value, default), was given."""
     for name, (value, default) in given.items():
         if value is not default and not (type(value) is type(default) and value == default):
             raise user_error(what, place=name, value=shown(value), allowed=allowed)

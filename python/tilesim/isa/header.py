@@ -131,7 +131,7 @@ def header(instructions: Iterable[Instruction] = (), machine: str | Machine | No
     """The C header of an NPU core: macros for its instructions, numbers, control registers, the transfer descriptor.
 
     Args:
-        instructions: custom instructions from `define`, beside the table's.
+        instructions: custom instructions from `define`, beside the standard ones.
         machine: adds its constants; by default a program reads them at run time.
 
     Returns:

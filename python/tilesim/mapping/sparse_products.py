@@ -262,7 +262,7 @@ def _sizes(extent: int) -> list[int]:
 
 
 def _slot_bytes(product: _SparseProduct, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
-    """Bytes of the slots for an operand's tile, which must hold a full tile."""
+    """Bytes of the slots for an operand's tile, enough for a tile without zeros."""
     elements = tile[0] * tile[1]
     element = _element(product.dtypes[side])
     return elements * element + (0, elements // 8 + 1, 4 * elements + 4 * tile[0] + 4)[forms[side]]

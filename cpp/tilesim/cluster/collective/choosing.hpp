@@ -15,8 +15,8 @@ struct CollectiveTime {
   bool formula = true;        ///< false: without a formula, the time is that of `chunks`
 };
 
-/// Time of a request on the network without faults; empty if neither formula nor few messages give it. Replaces "auto"
-/// by the fastest algorithm; among algorithms without a formula only those with few messages count.
+/// Time of a request on the network without faults; empty if the algorithm has no formula. Replaces "auto" by the
+/// fastest algorithm that has a formula, or few messages, which are then simulated.
 std::optional<CollectiveTime> form(const Network& network, Request& request,
                                    const std::optional<std::vector<Axis>>& axes);
 

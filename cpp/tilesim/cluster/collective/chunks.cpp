@@ -46,7 +46,7 @@ class Ready {
   std::int64_t last_time_ = 0;
 };
 
-/// State of a job during the run: a message's number is first + message x copies + copy.
+/// State of a running job. Copy c of message m has number first + m x copies + c.
 struct Running {
   const Job* job;
   std::int64_t first;

@@ -129,7 +129,7 @@ int64_t levels_in_pieces(Operation operation, const std::vector<Axis>& axes, int
 
 namespace {
 
-/// Rings that share ports, each with one message in flight, for the device that represents all.
+/// Rings that share ports, each with one message in flight; one device represents all.
 class Rings {
  public:
   Rings(Operation operation, const Axis& inside, const Axis& between, int64_t bytes)

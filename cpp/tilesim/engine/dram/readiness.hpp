@@ -72,7 +72,7 @@ class Readiness {
   void issue_all(Command command, int scope, Tick t);
   /// First tick for PREab or REFab of a scope.
   Tick all_bank(Command command, int scope) const;
-  /// Appends the remaining limits on later commands at tick `now`, in ticks from then. No effect may be deferred.
+  /// Appends, for each limit on later commands, the ticks from `now` to its end. No effect may be deferred.
   void add_state(Tick now, std::vector<std::int64_t>& state) const;
   /// Makes tick `by` the new zero.
   void rebase(Tick by);

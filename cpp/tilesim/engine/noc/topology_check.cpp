@@ -82,7 +82,7 @@ class Visits {
     count_ = 0;
   }
 
-  /// The earlier walk that visited the pair first; 0: none.
+  /// The walk that visited the pair first; 0: none did, and `walk` is recorded.
   std::uint64_t first(std::uint64_t pair, std::uint64_t walk) {
     if (2 * (count_ + 1) > slots_.size()) grow();
     Slot& slot = slots_[place(pair)];

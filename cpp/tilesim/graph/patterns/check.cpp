@@ -237,7 +237,7 @@ struct Checker::Trial {
   std::vector<TensorType> types;
   Source source{1};
 
-  /// Compares both on all data; returns the first difference, or empty.
+  /// Compares both graphs on all data; returns the first difference, or an empty text.
   std::string run() {
     const bool points = pointwise(reader, ops);
     for (const Data data : all_data) {

@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 /// The register form of a compute with given views.
 struct RegisterForm : VectorForm {
-  /// With running sums their dim becomes the steps, in the order of the sum. If it is not the lane dim, `side` groups
+  /// Steps go along the dim of running sums, in the order of the sum. If that is not the lane dim, `side` groups
   /// pass the steps together: `each` is [groups][steps][side], `by_group` [groups][side]. `cut`: rows may be split into
   /// chunks. `share`: without reductions, dims along which operands of one element per row are constant become steps,
   /// so that registers that share such operands are consecutive.

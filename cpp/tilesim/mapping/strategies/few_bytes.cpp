@@ -250,7 +250,7 @@ class Timer {
     return count;
   }
 
-  /// Cycles of a long nest, from a problem with fewer trips: the first, the last, and one for all others.
+  /// Cycles of a long nest, scaled from a problem with a few trips of each loop.
   double of_part(const Ranked& ranked) const {
     Problem part = model_.problem();
     const auto shorten = [&](bool contracted, std::int64_t trips) {

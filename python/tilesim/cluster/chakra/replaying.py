@@ -39,8 +39,8 @@ def replay(
 ) -> Replay:
     """Replays a trace with recorded compute times, and with communication timed on a cluster.
 
-    A device has one compute stream, one memory stream, and the trace's communication streams (a step has one per
-    dimension), else one per kind of groups and one for sends. A node begins when its dependencies have ended
+    A device has a compute stream, a memory stream, and the trace's communication streams (a step has one per
+    dimension). Communication without a stream uses one per kind of groups and one for sends. A node begins when its dependencies have ended
     and its stream is free, in program order. Collectives of a group run in program order and begin when all its devices
     are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) exceed the
     recorded times.
