@@ -195,17 +195,21 @@ void init_compile(py::module_& module) {
   module.def(
       "prepared",
       [](const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine, std::int64_t cores,
-         const std::string& fuse, std::int64_t contexts) {
+         const std::string& fuse, std::int64_t contexts, const std::string& mapping,
+         const std::vector<std::string>& mapped) {
         tilesim::CompileOptions options;
         options.cores = cores;
         options.fuse = fuse;
         options.contexts = contexts;
+        options.mapping = mapping;
+        for (const std::string& operation : mapped) options.mappings[operation];
         return tilesim::bindings::SharedGraph(tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
           options.cancel = &token;
           return tilesim::prepared_graph(*graph, machine, options);
         }));
       },
       py::arg("graph"), py::arg("machine"), py::arg("cores") = 0, py::arg("fuse") = "all", py::arg("contexts") = 1,
+      py::arg("mapping") = "profile", py::arg("mapped") = std::vector<std::string>{},
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "open_loops",

@@ -142,8 +142,8 @@ class Program:
         program.sort = str(header.get("sort", ""))
         if "fusion" in header and "mixed" not in header:
             program.fusion = Fusion(checked_rows(header["fusion"], path))
-        if "fuse" in header:
-            program.options = {"fuse": rules_text(str(header["fuse"]))}
+        program.options = {key: str(header[key]) for key in ("fuse", "mapping") if key in header}
+        rules_text(program.options.get("fuse", "all"))
         if trips:
             program.ended_by_data(graph, trips, {**program.options, "trips": trips})
             program.trips_counted = bool(header.get("trips_counted"))
@@ -195,8 +195,14 @@ class Program:
     def _contents(self) -> dict[str, Any]:
         """Returns the content of a file besides graph, machine and program."""
         found: dict[str, Any] = {"fusion": self.fusion.table().rows} if self.fusion.known else {}
-        fuse = rules_text(self.options.get("fuse", "all"))
-        return found if fuse == "all" else {**found, "fuse": fuse}
+        fuse, mapping = rules_text(self.options.get("fuse", "all")), self._rule()
+        plain = {"fuse": "all", "mapping": "profile"}
+        return found | {key: one for key, one in (("fuse", fuse), ("mapping", mapping)) if one != plain[key]}
+
+    def _rule(self) -> str:
+        """The strategy that mapped products without a given nest."""
+        mapping = self.options.get("mapping")
+        return mapping if isinstance(mapping, str) and mapping in _core.mapping_strategies() else "profile"
 
     def _write(self, path: str, graph: Graph, header: dict[str, Any]) -> None:
         self.core.save(path, graph.core, json.dumps(header))
@@ -324,9 +330,11 @@ class Program:
             raise user_error("a program without its graph lacks the prepared graph")
         if self._prepared is None:
             fuse = rules_text(self.options.get("fuse", "all"))
-            most = int(target.get("core.contexts"))
+            contexts = min(int(self.options.get("contexts") or 1), int(target.get("core.contexts")))
+            given = self.options.get("mapping")
+            nests = [str(one) for one in given] if isinstance(given, dict) else []
             self._prepared = _core.prepared(
-                self.graph.core, target.core, self._shared_by(), fuse, min(int(self.options.get("contexts") or 1), most)
+                self.graph.core, target.core, self._shared_by(), fuse, contexts, self._rule(), nests
             )
         return self._prepared
 

@@ -45,6 +45,11 @@ void listed(const Block& block, std::string& text) {
       text += loop->index + " {\n";
       listed(loop->body, text);
       text += "}\n";
+    } else if (const auto* branch = std::get_if<If>(&s.action)) {
+      text += "if {\n";
+      listed(branch->then, text);
+      if (!branch->otherwise.empty()) text += "} else {\n", listed(branch->otherwise, text);
+      text += "}\n";
     } else if (const auto* acquire = std::get_if<Acquire>(&s.action)) {
       std::string queues;
       for (const std::string& queue : acquire->queues) queues += " " + queue;
@@ -200,6 +205,92 @@ BOOST_AUTO_TEST_CASE(a_trip_reads_what_the_trip_before_has_written) {
       "store0 wait y 1\nstore0 works\nstore0 release y\n";
   BOOST_TEST(written({ring("x"), s, y}, {load("x"), permute(), repeat("k", 3, std::move(trip)), vector({"s"}, "y"),
                                          store("y")}) == filled + "k {\n" + stored + filled + "}\n" + stored);
+}
+
+/// out += a * b, or out = a * b, on an array.
+Statement product(const std::string& a, const std::string& b, const std::string& out, int accumulate, int array = 0) {
+  MmaOp op;
+  op.a = view(a), op.b = view(b), op.c = view(out);
+  op.accumulate = accumulate;
+  return {std::move(op), "mma" + std::to_string(array), {}};
+}
+
+Statement where(const Expr& condition, Block then, Block otherwise = {}) {
+  return statement(If{condition, std::move(then), std::move(otherwise)});
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_that_arrays_and_the_vector_unit_update) {
+  const Expr some = less(Expr(0), Expr::symbol("n"));
+  Block tile{load("x"), vector({"o"}, "o"), product("x", "x", "o", 1, 0), where(some, {product("x", "x", "o", 1, 1)})};
+  BOOST_TEST(
+      written({ring("x"), ring("o"), ring("y")},
+              {vector({}, "o"), repeat("k", Expr::symbol("n"), std::move(tile)), vector({"o"}, "y"), store("y")}) ==
+      "- acquire o for vector\nvector works\nvector commit o\n"
+      "k {\n"
+      "- acquire x for load0\nload0 works\nload0 commit x\n"
+      "vector wait o 3*k + 1\nvector works\nvector commit o\n"
+      "mma0 wait x 1\nmma0 wait o 3*k + 2\nmma1 wait x 1\nmma1 wait o 3*k + 2\n"
+      "mma0 works\nif {\nmma1 works\n}\n"
+      "mma0 commit o\nmma1 commit o\nmma0 release x\nmma1 release x\n"
+      "}\n"
+      "vector wait o 3*n + 1\n- acquire y for vector\nvector works\nvector commit y\nvector release o\n"
+      "store0 wait y 1\nstore0 works\nstore0 release y\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_branch_that_hands_a_sum_over_is_counted_if_taken) {
+  const Expr some = less(Expr(0), Expr::symbol("n"));
+  BOOST_TEST(
+      written({ring("x"), ring("o")},
+              {vector({}, "o"), where(some, {load("x"), product("x", "x", "o", 1), vector({"o"}, "o")}), store("o")}) ==
+      "- acquire o for vector\nvector works\nvector commit o\n"
+      "if {\n"
+      "- acquire x for load0\nload0 works\nload0 commit x\n"
+      "mma0 wait x 1\nmma0 wait o 1\nmma0 works\nmma0 commit o\nmma0 release x\n"
+      "vector wait o 2\nvector works\nvector commit o\n"
+      "}\n"
+      "store0 wait o 2*(0 < n) + 1\nstore0 works\nstore0 release o\n");
+}
+
+BOOST_AUTO_TEST_CASE(both_sides_of_a_branch_commit_once_behind_it) {
+  const Expr hidden = less(Expr(0), Expr::symbol("n"));
+  BOOST_TEST(written({ring("x"), ring("y")},
+                     {load("x"), where(hidden, {vector({"x"}, "x")}, {vector({"x"}, "y")}), store("y"), store("x")}) ==
+             "- acquire x for load0\nload0 works\nload0 commit x\n"
+             "vector wait x 1\n- acquire y for vector\n"
+             "if {\nvector works\n} else {\nvector works\n}\n"
+             "vector commit x\nvector commit y\nvector wait x 2\nvector release x\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n"
+             "store0 wait x 2\nstore0 works\nstore0 release x\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_branch_loads_for_the_next_trip) {
+  lower::Ring q = ring("q");
+  q.renewed = true;
+  const Expr more = less(Expr::symbol("t") + Expr(1), Expr::symbol("n"));
+  Block trip{vector({"q"}, "y"), store("y"), where(more, {load("q")})};
+  BOOST_TEST(written({q, ring("y")}, {load("q"), repeat("t", Expr::symbol("n"), std::move(trip))}) ==
+             "- acquire q for load0\nload0 works\nload0 commit q\n"
+             "t {\n"
+             "vector wait q 1\n- acquire y for vector\nvector works\nvector commit y\nvector release q\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n"
+             "if {\n- acquire q for load0\nload0 works\nload0 commit q\n}\n"
+             "}\n");
+}
+
+BOOST_AUTO_TEST_CASE(conditions_count_pieces_that_stay) {
+  lower::Ring k = ring("k");
+  k.counted = true;
+  const Expr at = Expr::symbol("t"), fresh = equal(Expr::symbol("n"), at), ends = equal(at, Expr(2));
+  Block trip{where(fresh, {load("k")}), lower::counted("k", at + Expr(1)), vector({"k"}, "y"), store("y"),
+             where(ends, {lower::released("k")})};
+  BOOST_TEST(written({k, ring("y")}, {lower::begun("k"), repeat("t", 3, std::move(trip))}) ==
+             "- acquire k for load0\n"
+             "t {\n"
+             "if {\nload0 works\nload0 commit k\n}\n"
+             "vector wait k t + 1\n- acquire y for vector\nvector works\nvector commit y\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n"
+             "if {\nvector release k\n}\n"
+             "}\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_ring_that_is_not_declared) {

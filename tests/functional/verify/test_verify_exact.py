@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -289,6 +290,22 @@ def test_an_output_by_the_name_of_an_operation(function: str, combiner: str, mac
     b.output(b.op("elementwise", rows, column, function="add", name="add"), "add")
     outcome = ts.verify(ts.compile(b.build(), machine))
     assert outcome.ok, outcome
+
+
+@pytest.mark.parametrize("mapping", ["heuristic", "cost"])
+def test_the_bound_is_that_of_the_kernels_which_the_mapping_chose(mapping: str, tmp_path: Path) -> None:
+    """One attention kernel rounds its weights; three kernels do not. Also for a program from a file."""
+    b = ts.GraphBuilder("attention", dtype="bf16")
+    q, k, v = b.input("q", (1, 4, 64, 33)), b.input("k", (1, 4, 3, 33)), b.input("v", (1, 4, 3, 33))
+    b.output(b.op("attention", q, k, v), "y")
+    program = ts.compile(b.build(), "sigma-256", mapping=mapping)
+    assert len(program.kernels) == (1 if mapping == "heuristic" else 3)
+    program.save(tmp_path / "p.tsim")
+    for one in (program, ts.Program.load(tmp_path / "p.tsim")):
+        assert [row["operation"] for row in ts.verify(one).rows] == [
+            row["operation"] for row in ts.verify(program).rows
+        ]
+        assert ts.verify(one).ok
 
 
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])

@@ -1,5 +1,6 @@
 // Emits the statements of an attention kernel. Each row of a tile of queries keeps its largest score, sum of weights
 // and weighted sum of values. Arrays compute the next scores while the vector unit processes the previous ones.
+#include <algorithm>
 #include <utility>
 
 #include "tilesim/base/error.hpp"
@@ -25,10 +26,9 @@ program::Scope AttentionLowering::lower() {
   plan_ = *plan;
   scale_ = plan_.folds ? 1 : scale();
   find_tables();
+  held_ = plan_.resident && plan_.per_part > 1;
   if (plan_.splits > 1) return in_parts();
-  add_slots();
-  scope_.body = body();
-  return behind_tables(std::move(scope_));
+  return behind_tables(write_kernel(std::move(scope_), rings(), body()));
 }
 
 void AttentionLowering::find_row() {
@@ -79,31 +79,35 @@ AttentionLowering::Keys AttentionLowering::keys(const Expr& number) const {
   return k;
 }
 
-void AttentionLowering::add_slots() {
+std::vector<Ring> AttentionLowering::rings() const {
+  std::vector<Ring> rings;
   for (const mapping::SlotRing& buffer : plan_.buffers) {
-    program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
-    const std::string& name = slot.name;
-    if (name == "q" || name == "k" || name == "v" || name == "p") slot.consumers = queues(readers(name));
-    if (name == "y" || name == "part_max" || name == "part_weight" || name == "lse") slot.consumers = {"store0"};
-    slot.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
-    scope_.slots.push_back(std::move(slot));
+    const std::string& name = buffer.name;
+    Ring ring{name, buffer.dtype, buffer.elements, buffer.depth};
+    const bool keys = name == "k" || name == "v";
+    if (keys && plan_.resident && !held_) {  // the bytes for all keys hold so many tiles
+      ring.elements = buffer.elements / p_.keys * std::min(plan_.keys, p_.keys);
+      const auto bytes = [&](std::int64_t elements) { return round_up(elements * host_bytes(buffer.dtype), 64); };
+      ring.depth = std::max(buffer.depth, buffer.depth * bytes(buffer.elements) / bytes(ring.elements));
+    }
+    ring.load_queue = (name == "v" || name == "mask" ? 1 : 0) % loads_;
+    ring.counted = keys && held_;
+    if (name == "row_max" || name == "row_sum") ring.carried = "keys";
+    ring.renewed = !ring.counted;
+    ring.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
+    rings.push_back(std::move(ring));
   }
+  return rings;
 }
 
 void AttentionLowering::load_queries(Block& block) const {
-  acquire("q", {load_queue(0)}, block);
-  block.push_back(on(load_queue(0), program::Load{rows_transfer(op_.operands[0], p_.depth, "q")}));
-  block.push_back(on(load_queue(0), program::Commit{"q", 0, 1}));
-  if (plan_.folds) {
-    const View all{"q", 0, 0, {{rows_, p_.depth}, {p_.depth, 1}}};
-    wait("q", 1, "vector", block);
-    Compute scaled = over({rows_, p_.depth});
-    const int x = scaled.input(all, p_.stored);
-    scaled.output(scaled.apply(Function::multiply, x, scaled.number(scale())), all);
-    on_vector(std::move(scaled.op), block);
-    on_vector(program::Commit{"q", 0, 1}, block);
-  }
-  for_arrays(scorers(), block, program::Wait{"q", 0, {}, 0, plan_.folds ? 2 : 1});
+  block.push_back(statement(program::Load{rows_transfer(op_.operands[0], p_.depth, "q")}));
+  if (!plan_.folds) return;
+  const View all{"q", 0, 0, {{rows_, p_.depth}, {p_.depth, 1}}};
+  Compute scaled = over({rows_, p_.depth});
+  const int x = scaled.input(all, p_.stored);
+  scaled.output(scaled.apply(Function::multiply, x, scaled.number(scale())), all);
+  block.push_back(statement(std::move(scaled.op)));
 }
 
 program::Transfer AttentionLowering::rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const {
@@ -113,14 +117,9 @@ program::Transfer AttentionLowering::rows_transfer(ValueId value, std::int64_t w
 
 void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width,
                                   Block& block) const {
-  const std::string queue = load_queue(static_cast<std::int64_t>(operand) - 1);
-  Block load = key_transfers(k, slot, operand, width);
-  load.push_back(on(queue, program::Commit{slot, 0, 1}));
-  if (!plan_.resident) acquire(slot, {queue}, block);
   Expr fresh = 1;
-  if (plan_.resident && plan_.per_part > 1)
-    fresh = logical_or(equal(number_, Expr(0)), less_equal(end_of(first_), k.tile));
-  where(fresh, std::move(load), block);
+  if (held_) fresh = logical_or(equal(number_, Expr(0)), less_equal(end_of(first_), k.tile));
+  where(fresh, key_transfers(k, slot, operand, width), block);
 }
 
 Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const {
@@ -129,7 +128,7 @@ Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::siz
                                                  {Expr(1), Expr(1), count, Expr(width)}, {0, 0, width, 1}, slot);
     transfer.offset = offset;
     Block block;
-    block.push_back(on(load_queue(static_cast<std::int64_t>(operand) - 1), program::Load{std::move(transfer)}));
+    block.push_back(statement(program::Load{std::move(transfer)}));
     return block;
   };
   const Expr base = offset_of(k, width);
@@ -143,11 +142,6 @@ Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::siz
   all.push_back(
       loop("page", ceil_div(k.count, p_.page), rows(page(first + number), 0, count, base + before * Expr(width))));
   return all;
-}
-
-void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block) const {
-  for_arrays(readers(slot), block,
-             program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
 }
 
 namespace {
@@ -181,8 +175,7 @@ void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View
     if (plan_.turned) turn(mma);
     Block one;
     one.push_back(on("mma" + std::to_string(arrays.first + i), std::move(mma)));
-    if (rows.is_constant() && rows.value() == 0) continue;
-    if (rows.is_constant() || i == 0)
+    if (i == 0 || (rows.is_constant() && rows.value() > 0))
       block.push_back(std::move(one[0]));
     else
       block.push_back(on("", program::If{less(Expr(0), rows), std::move(one), {}}));
@@ -192,24 +185,16 @@ void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View
 void AttentionLowering::emit_scores(const Keys& k, bool held, Block& block) const {
   if (!held) {
     load_keys(k, "k", 1, p_.depth, block);
-    await_keys(k, "k", block);
+    count_keys(k, "k", block);
   }
-  acquire("s", queues(scorers()), block);
   multiply(scorers(), k, wide("q", k, p_.depth), {"k", 0, offset_of(k, p_.depth), {{p_.depth, 1}, {k.count, p_.depth}}},
            scores("s", k), false, block);
-  if (!plan_.resident) for_arrays(scorers(), block, program::Release{"k", 0});
-  for_arrays(scorers(), block, program::Commit{"s", 0, 1});
 }
 
 void AttentionLowering::emit_sums(const Keys& k, Block& block) const {
-  await_keys(k, "v", block);
-  for_arrays(summers(), block, program::Wait{"p", 0, {}, 0, 1});
-  for_arrays(summers(), block, program::Wait{"acc", 0, {}, 0, sums_before(k.number) + Expr(1)});
+  count_keys(k, "v", block);
   multiply(summers(), k, scores("p", k), {"v", 0, offset_of(k, p_.width), {{k.count, p_.width}, {p_.width, 1}}},
            wide("acc", k, p_.width), true, block);
-  for_arrays(summers(), block, program::Release{"p", 0});
-  if (!plan_.resident) for_arrays(summers(), block, program::Release{"v", 0});
-  for_arrays(summers(), block, program::Commit{"acc", 0, 1});
 }
 
 void AttentionLowering::where(const Expr& condition, Block statements, Block& block) const {
@@ -223,17 +208,17 @@ void AttentionLowering::where(const Expr& condition, Block statements, Block& bl
 void AttentionLowering::emit_begin(bool follows, Block& block) const {
   load_queries(block);
   // The first query of a tile sees only keys that the last query of the previous tile saw, unless the window is 1.
-  const bool held = follows && plan_.resident && plan_.groups == 1 && p_.window != 1;
+  const bool held = follows && held_ && plan_.groups == 1 && p_.window != 1;
   if (p_.all_see()) emit_scores(keys(0), held, block);
 }
 
-/// Releases a resident slot after waiting for it. If the part sees no keys, nothing else has waited: adds that wait.
-void AttentionLowering::release_held(const char* slot, Block& block) const {
-  if (!plan_.resident) return;
-  Block none;
-  for_arrays(readers(slot), none, program::Wait{slot, 0, {}, 0, 0});
-  where(logical_not(sees_), std::move(none), block);
-  for_arrays(readers(slot), block, program::Release{slot, 0});
+/// Releases a ring of keys that stay. If the part sees none, nothing has waited for the ring.
+Block AttentionLowering::release_held(const char* slot) const {
+  if (!held_) return {};
+  Block block;
+  where(logical_not(sees_), {counted(slot, 0)}, block);
+  block.push_back(released(slot));
+  return block;
 }
 
 Block AttentionLowering::tile(const Expr& number, bool next) {
@@ -251,7 +236,6 @@ void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
   Block each, last, sums;
   if (!p_.all_see()) emit_scores(keys(0), false, last);
   const Expr at = Expr::symbol("keys"), turns = most_trips() > 1 ? trips_ - Expr(1) : Expr(0);
-  const Expr ends = equal(number_, tiles_here_ - Expr(1));
   emit_weights(keys(at), each);
   emit_scores(keys(at + Expr(1)), false, each);
   load_values(keys(at), each);
@@ -262,36 +246,32 @@ void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
   load_values(keys(turns), last);
   emit_sums(keys(turns), p_.all_see() ? sums : last);
   where(p_.all_see() ? Expr(1) : less(Expr(0), trips_), std::move(last), block);
-  for_arrays(scorers(), block, program::Release{"q", 0});
-  Block release, acquire;
-  release_held("k", release);
-  where(ends, std::move(release), block);
-  const Expr more = next ? less(number + Expr(1), sequence()) : Expr(0);
-  Block following;
+  const bool none = sees_none();
+  const Expr ends = equal(number_, tiles_here_ - Expr(1)), more = next ? less(number + Expr(1), sequence()) : Expr(0);
+  where(ends, release_held("k"), block);
   if (next) {
-    acquire_held("k", 1, acquire);
-    where(ends, std::move(acquire), following);
+    Block following;
+    where(ends, begin_held("k"), following);
     find_tile(number + Expr(1));
-    emit_begin(true, following);
+    if (!none) emit_begin(true, following);
+    where(more, std::move(following), block);
   }
-  where(more, std::move(following), block);
   where(1, std::move(sums), block);
-  Block values, fresh;
-  release_held("v", values);
-  where(ends, std::move(values), block);
-  if (next) acquire_held("v", 2, fresh);
-  where(logical_and(ends, more), std::move(fresh), block);
+  where(ends, release_held("v"), block);
+  where(logical_and(ends, more), begin_held("v"), block);
 }
 
 Block AttentionLowering::part(const Expr& number) {
   find_trip(number);
   Block block;
-  acquire_held("k", 1, block);
-  acquire_held("v", 2, block);
-  find_tile(0);
-  emit_begin(false, block);
+  for (const char* slot : {"k", "v"}) where(1, begin_held(slot), block);
   const bool one = sequence().is_constant() && sequence().value() == 1;
-  Block tiles = tile(one ? Expr(0) : Expr::symbol("tile"), !one);
+  const Expr first = one ? Expr(0) : Expr::symbol("tile");
+  find_tile(first);
+  const bool none = sees_none();
+  find_tile(0);
+  if (!none) emit_begin(false, block);
+  Block tiles = tile(first, !one);
   for (program::Statement& statement : around("tile", sequence(), std::move(tiles)))
     block.push_back(std::move(statement));
   return block;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/attention/attention.hpp"
 #include "tilesim/compile/vector/vector.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 
 namespace tilesim::lower {
 
@@ -60,6 +60,8 @@ class AttentionLowering {
     return ceil_div(min(length_, max(Expr(0), last + offset_)), plan_.keys);
   }
 
+  /// Whether no query of the tile sees a key, whatever the data.
+  bool sees_none() const { return trips_.is_constant() && trips_.value() == 0; }
   /// Number of trips of a row of full length.
   std::int64_t most_trips() const { return plan_.split_tiles(p_); }
 
@@ -75,14 +77,7 @@ class AttentionLowering {
   struct Arrays { std::int64_t first = 0, count = 1; };
   Arrays scorers() const { return {0, plan_.by_product ? arrays_ / 2 : arrays_}; }
   Arrays summers() const { return plan_.by_product ? Arrays{arrays_ / 2, arrays_ - arrays_ / 2} : scorers(); }
-  Arrays readers(std::string_view slot) const { return slot == "q" || slot == "k" ? scorers() : summers(); }
-  static std::vector<std::string> queues(const Arrays& arrays) {
-    std::vector<std::string> names;
-    for (std::int64_t i = 0; i < arrays.count; ++i) names.push_back("mma" + std::to_string(arrays.first + i));
-    return names;
-  }
-
-  void add_slots();
+  std::vector<Ring> rings() const;
   /// The tensor of an integer operand that statements read: the operand, or a copy made by an earlier step.
   std::string table(std::size_t operand, const char* stem, program::Typical typical);
   std::string copied(ValueId value, const char* stem, program::Typical typical);
@@ -90,23 +85,6 @@ class AttentionLowering {
   /// Puts the steps that compute integer tables before the kernel that reads them.
   program::Scope behind_tables(program::Scope kernel);
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
-  std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
-
-  static void acquire(const std::string& slot, std::vector<std::string> queues, program::Block& block) {
-    block.push_back(on("", program::Acquire{slot, std::move(queues)}));
-  }
-  static void for_arrays(const Arrays& arrays, program::Block& block, const program::Action& action) {
-    for (const std::string& queue : queues(arrays)) block.push_back(on(queue, action));
-  }
-  static void wait(const std::string& slot, const Expr& pieces, const std::string& queue, program::Block& block) {
-    block.push_back(on(queue, program::Wait{slot, 0, {}, 0, pieces}));
-  }
-  static void on_vector(const program::Action& action, program::Block& block) { block.push_back(on("vector", action)); }
-
-  void acquire_held(const char* slot, std::size_t operand, program::Block& block) const {
-    if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
-  }
-  void release_held(const char* slot, program::Block& block) const;
   /// Adds statements under a condition.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
   void load_queries(program::Block& block) const;
@@ -116,8 +94,13 @@ class AttentionLowering {
   /// Transfers of a tile's rows of k or v; one per page of a paged cache.
   program::Block key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const;
   void load_values(const Keys& k, program::Block& block) const { load_keys(k, "v", 2, p_.width, block); }
-  void await_keys(const Keys& k, const char* slot, program::Block& block) const;
-  Expr offset_of(const Keys& k, std::int64_t width) const { return plan_.resident ? k.start * Expr(width) : Expr(0); }
+  /// States that the tile of keys has come, if tiles of queries share it.
+  void count_keys(const Keys& k, const char* slot, program::Block& block) const {
+    if (held_) block.push_back(counted(slot, k.tile - part_begin_ + Expr(1)));
+  }
+  program::Block begin_held(const char* slot) const { return held_ ? program::Block{begun(slot)} : program::Block{}; }
+  program::Block release_held(const char* slot) const;
+  Expr offset_of(const Keys& k, std::int64_t width) const { return held_ ? k.start * Expr(width) : Expr(0); }
 
   // ---- Products
 
@@ -126,9 +109,6 @@ class AttentionLowering {
                 const program::View& c, bool accumulate, program::Block& block) const;
   /// `held`: the previous tile of queries has already waited for these keys.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
-  /// Version of the sums: per tile of keys one update by the vector unit (rescaling) and one by each array.
-  Expr sums_before(const Expr& number) const { return number * Expr(1 + summers().count) + Expr(1); }
-
   void emit_sums(const Keys& k, program::Block& block) const;
   // ---- Vector computes
 
@@ -194,23 +174,23 @@ class AttentionLowering {
   Expr hides(const Keys& k) const;
   int visible(Compute& compute, const Keys& k) const;
   /// Replaces products by scaled, capped, biased and masked scores.
-  void change_scores(const Keys& k, bool hidden, program::Block& block) const;
-  /// `make` returns the statements for tiles with and without changed scores and hidden keys. Changed scores are final;
+  program::VectorOp changed_scores(const Keys& k, bool hidden) const;
+  /// `make` returns the compute for tiles with and without changed scores and hidden keys. Changed scores are final;
   /// unchanged ones are products without the scale.
   template <class Make>
   void emit_either(const Keys& k, const Make& make, program::Block& block) const {
     const bool always = p_.reshapes || !(scale_ > 0);
-    program::Block plain = make(always, false);
+    program::Block plain{statement(make(always, false))};
     if (p_.hides())
-      block.push_back(on("", program::If{hides(k), make(true, true), std::move(plain)}));
+      block.push_back(statement(program::If{hides(k), {statement(make(true, true))}, std::move(plain)}));
     else
-      for (program::Statement& statement : plain) block.push_back(std::move(statement));
+      block.push_back(std::move(plain[0]));
   }
 
-  program::Block largest_scores(const Keys& k, bool changed, bool hidden) const;
+  program::VectorOp largest_scores(const Keys& k, bool changed, bool hidden) const;
   /// Updates the running maximum, and computes the factor that rescales earlier sums.
-  program::Block rescaled_rows(const Keys& k, bool changed) const;
-  program::Block weights(const Keys& k, bool changed) const;
+  program::VectorOp rescaled_rows(const Keys& k, bool changed) const;
+  program::VectorOp weights(const Keys& k, bool changed) const;
   void emit_weights(const Keys& k, program::Block& block) const;
   double nothing() const {
     const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
@@ -274,6 +254,7 @@ class AttentionLowering {
   Placement part_max_, part_weight_, part_sum_;  ///< partial results of split keys
   Expr begin_, end_, trips_, part_begin_;
   Expr length_, offset_, sees_;
+  bool held_ = false;                      ///< keys stay on chip for several tiles of queries
   std::string lengths_, pages_;            ///< names of tensors; empty: none
   std::vector<program::Statement> steps_;  ///< steps that compute these tensors
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"
-#include "tilesim/compile/writer/kernel_writer.hpp"
 
 namespace tilesim::lower {
 
@@ -23,15 +22,12 @@ program::Scope AttentionLowering::in_parts() {
   part_max_ = temporary("part_max", rows);
   part_weight_ = temporary("part_weight", rows);
   part_sum_ = temporary("part_sum", wide);
-  program::Scope kernel = std::move(scope_);
-  scope_ = {};
-  add_slots();
-  scope_.body = body();
-  scope_.operation = kernel.operation;
+  program::Scope kernel = std::move(scope_), parts;
+  parts.operation = kernel.operation;
+  kernel.body.push_back(on("", write_kernel(std::move(parts), rings(), body())));
   program::Scope merging = merge();
   merging.operation = kernel.operation;
   merging.barrier = true;
-  kernel.body.push_back(on("", std::move(scope_)));
   kernel.body.push_back(on("", std::move(merging)));
   return behind_tables(std::move(kernel));
 }
@@ -52,25 +48,20 @@ Placement AttentionLowering::temporary(const std::string& stem, const Shape& sha
 
 /// Stores the largest scores, sums of weights and weighted sums of one part of the keys for a tile of queries.
 void AttentionLowering::emit_part(Block& block) const {
-  for (const char* slot : {"part_max", "part_weight", "y"}) acquire(slot, {"vector"}, block);
   Compute rows = over({rows_});
   rows.output(rows.input(row("row_max")), row("part_max"));
   rows.output(rows.input(row("row_sum")), row("part_weight"));
-  on_vector(std::move(rows.op), block);
+  block.push_back(statement(std::move(rows.op)));
   Compute end = over({rows_, p_.width});
   end.output(end.input(sums("acc")), sums("y"));
-  on_vector(std::move(end.op), block);
-  for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
+  block.push_back(statement(std::move(end.op)));
   const std::vector<Expr> start{split_, batch_, head_, first_}, extent{Expr(1), Expr(1), heads_, queries_};
   const auto store = [&](const char* slot, const Placement& to, std::int64_t width) {
     const bool wide = to.tensor_shape.size() > start.size();
     std::vector<Expr> at = start, extents = extent;
     std::vector<std::int64_t> strides{0, 0, plan_.queries * width, width};
     if (wide) at.emplace_back(0), extents.emplace_back(width), strides.push_back(1);
-    on_vector(program::Commit{slot, 0, 1}, block);
-    wait(slot, 1, "store0", block);
-    block.push_back(on("store0", program::Store{region_transfer(to, at, extents, strides, slot), {}, 0}));
-    block.push_back(on("store0", program::Release{slot, 0}));
+    block.push_back(statement(program::Store{region_transfer(to, at, extents, strides, slot), {}, 0}));
   };
   store("part_max", part_max_, 1);
   store("part_weight", part_weight_, 1);

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "tilesim/compile/attention/lowering.hpp"
-#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/graph/attention.hpp"
 
 namespace tilesim::lower {

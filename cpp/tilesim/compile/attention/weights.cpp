@@ -13,19 +13,13 @@ constexpr double lowest = -std::numeric_limits<double>::infinity();
 }  // namespace
 
 void AttentionLowering::emit_start(Block& block) const {
-  acquire("row_max", {"vector"}, block);
-  acquire("row_sum", {"vector"}, block);
-  acquire("acc", {"vector"}, block);
   Compute rows = over({rows_});
   rows.output(rows.number(lowest), row("row_max"));
   rows.output(rows.number(0), row("row_sum"));
-  on_vector(std::move(rows.op), block);
-  on_vector(program::Commit{"row_sum", 0, 1}, block);
+  block.push_back(statement(std::move(rows.op)));
   Compute start = over_products({rows_, p_.width});
   start.output(start.number(0), sums("acc"));
-  on_vector(std::move(start.op), block);
-  on_vector(program::Commit{"acc", 0, 1}, block);
-  wait("row_sum", 1, "vector", block);
+  block.push_back(statement(std::move(start.op)));
 }
 
 Expr AttentionLowering::hides(const Keys& k) const {
@@ -52,7 +46,7 @@ int AttentionLowering::visible(Compute& compute, const Keys& k) const {
   return seen;
 }
 
-void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) const {
+program::VectorOp AttentionLowering::changed_scores(const Keys& k, bool hidden) const {
   Compute change = over_products({k.rows, k.count});
   int x = change.input(scores("s", k));
   if (scale_ != 1) x = change.apply(Function::multiply, x, change.number(scale_));
@@ -71,23 +65,17 @@ void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) 
   if (seen >= 0) x = change.apply(Function::select, seen, x, change.number(lowest));
   change.output(x, scores("s", k));
   change.reduced(x, across("tile_max", k, k.count), Combiner::maximum, false);
-  on_vector(std::move(change.op), block);
-  on_vector(program::Commit{"s", 0, 1}, block);
+  return change.op;
 }
 
-Block AttentionLowering::largest_scores(const Keys& k, bool changed, bool hidden) const {
-  Block block;
-  if (changed) {
-    change_scores(k, hidden, block);
-    return block;
-  }
+program::VectorOp AttentionLowering::largest_scores(const Keys& k, bool changed, bool hidden) const {
+  if (changed) return changed_scores(k, hidden);
   Compute best = over_products({k.rows, k.count});
   best.reduced(best.input(scores("s", k)), across("tile_max", k, k.count), Combiner::maximum, false);
-  on_vector(std::move(best.op), block);
-  return block;
+  return best.op;
 }
 
-Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
+program::VectorOp AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
   Compute rows = over({k.rows});
   const int before = rows.input(row("row_max", k)), sum = rows.input(row("row_sum", k));
   int best = rows.input(row("tile_max", k));
@@ -100,14 +88,10 @@ Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
   rows.output(shift, row("shift", k));
   rows.output(factor, row("factor", k));
   rows.output(rows.apply(Function::multiply, sum, factor), row("row_sum", k));
-  Block block;
-  on_vector(std::move(rows.op), block);
-  return block;
+  return rows.op;
 }
 
-Block AttentionLowering::weights(const Keys& k, bool changed) const {
-  Block block;
-  if (changed) wait("s", scorers().count + 1, "vector", block);
+program::VectorOp AttentionLowering::weights(const Keys& k, bool changed) const {
   Compute each = over_products({k.rows, k.count});
   int x = each.input(scores("s", k));
   const int by = each.input(across("shift", k, k.count));
@@ -115,60 +99,32 @@ Block AttentionLowering::weights(const Keys& k, bool changed) const {
   const int weight = each.apply(Function::exp, each.apply(Function::subtract, x, by));
   each.output(weight, scores("p", k));
   each.reduced(weight, across("row_sum", k, k.count), Combiner::add, true);
-  on_vector(std::move(each.op), block);
-  return block;
+  return each.op;
 }
 
 void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   if (p_.mask) load_mask(k, block);
-  wait("s", scorers().count, "vector", block);
-  for (const char* slot : {"tile_max", "shift", "factor", "p"}) acquire(slot, {"vector"}, block);
   emit_either(k, [&](bool changed, bool hidden) { return largest_scores(k, changed, hidden); }, block);
-  on_vector(program::Commit{"tile_max", 0, 1}, block);
-  wait("tile_max", 1, "vector", block);
   emit_either(k, [&](bool changed, bool) { return rescaled_rows(k, changed); }, block);
-  on_vector(program::Release{"tile_max", 0}, block);
-  on_vector(program::Commit{"row_max", 0, 1}, block);
-  wait("row_max", k.number + Expr(1), "vector", block);
   emit_either(k, [&](bool changed, bool) { return weights(k, changed); }, block);
-  on_vector(program::Release{"s", 0}, block);
-  if (p_.mask) on_vector(program::Release{"mask", 0}, block);
-  on_vector(program::Commit{"p", 0, 1}, block);
-  if (!k.number.is_constant() || k.number.value() > 0) wait("acc", sums_before(k.number), "vector", block);
   Compute rescale = over_products({k.rows, p_.width});
   const int old = rescale.input(wide("acc", k, p_.width)), factor = rescale.input(across("factor", k, p_.width));
   rescale.output(rescale.apply(Function::multiply, old, factor), wide("acc", k, p_.width));
-  on_vector(std::move(rescale.op), block);
-  on_vector(program::Release{"shift", 0}, block);
-  on_vector(program::Release{"factor", 0}, block);
-  on_vector(program::Commit{"acc", 0, 1}, block);
+  block.push_back(statement(std::move(rescale.op)));
 }
 
 void AttentionLowering::emit_end(Block& block) const {
-  wait("acc", sums_before(trips_), "vector", block);
   if (plan_.splits > 1) return emit_part(block);
-  acquire("y", {"vector"}, block);
   Compute end = over({rows_, p_.width});
   const int sum = end.input(sums("acc")), weight = end.input(across("row_sum"));
   const int best = end.input(across("row_max"));
   const int unseen = end.apply(Function::equal, best, end.number(lowest), -1, DType::boolean);
   end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)),
              sums("y"));
-  on_vector(std::move(end.op), block);
-  if (has_lse()) {
-    acquire("lse", {"vector"}, block);
-    on_vector(log_sum_exp("row_max", "row_sum"), block);
-    on_vector(program::Commit{"lse", 0, 1}, block);
-  }
-  for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
-  on_vector(program::Commit{"y", 0, 1}, block);
-  wait("y", 1, "store0", block);
-  block.push_back(on("store0", program::Store{rows_transfer(op_.results[0], p_.width, "y"), {}, 0}));
-  block.push_back(on("store0", program::Release{"y", 0}));
-  if (!has_lse()) return;
-  wait("lse", 1, "store0", block);
-  block.push_back(on("store0", store_lse(first_, queries_, plan_.queries)));
-  block.push_back(on("store0", program::Release{"lse", 0}));
+  block.push_back(statement(std::move(end.op)));
+  if (has_lse()) block.push_back(statement(log_sum_exp("row_max", "row_sum")));
+  block.push_back(statement(program::Store{rows_transfer(op_.results[0], p_.width, "y"), {}, 0}));
+  if (has_lse()) block.push_back(statement(store_lse(first_, queries_, plan_.queries)));
 }
 
 program::VectorOp AttentionLowering::log_sum_exp(const char* best, const char* sum) const {
@@ -197,12 +153,8 @@ void AttentionLowering::load_mask(const Keys& k, Block& block) const {
     extent.push_back(spans ? extents[axis] : Expr(1));
     strides.push_back(axis == 3 ? 1 : plan_.keys);
   }
-  const std::string queue = load_queue(1);
-  acquire("mask", {queue}, block);
   block.push_back(
-      on(queue, program::Load{region_transfer(placement(op_.operands[3]), start, extent, strides, "mask")}));
-  block.push_back(on(queue, program::Commit{"mask", 0, 1}));
-  wait("mask", 1, "vector", block);
+      statement(program::Load{region_transfer(placement(op_.operands[3]), start, extent, strides, "mask")}));
 }
 
 View AttentionLowering::mask_view(const Keys& k) const {

@@ -32,7 +32,7 @@ struct Version {
   enum class Begins : std::uint8_t { before_statement, in_loop, before_block };
   std::size_t first;
   Begins begins;
-  bool read = false, ends_in_loop = false;
+  bool read = false, ends_in_loop = false;       ///< ends: in the trips of a loop, or in the next trip
   std::vector<std::string> writers = {};         ///< queues whose first access only writes
   std::map<std::string, std::size_t> uses = {};  ///< last statement by queue
   std::vector<std::size_t> statements = {};
@@ -113,12 +113,17 @@ class Writer {
     };
     const auto read = [&](const View& view) { access(view.slot, false), in.push_back(&view); };
     const auto written = [&](const View& view) { access(view.slot, true), out.push_back(&view); };
+    const auto added = [&](const View& view, const Expr& accumulate) {
+      if (accumulate.is_constant() && accumulate.value() != 0) read(view);
+      written(view);
+    };
     if (const auto* load = std::get_if<program::Load>(&s.action)) access(load->transfer.slot, true);
     if (const auto* store = std::get_if<program::Store>(&s.action)) access(store->transfer.slot, false);
-    if (const auto* mma = std::get_if<program::MmaOp>(&s.action)) read(mma->a), read(mma->b), written(mma->c);
+    if (const auto* mma = std::get_if<program::MmaOp>(&s.action))
+      read(mma->a), read(mma->b), added(mma->c, mma->accumulate);
     if (const auto* vector = std::get_if<program::VectorOp>(&s.action)) {
       std::ranges::for_each(vector->inputs, read);
-      for (const program::VectorOutputSpec& output : vector->outputs) written(output.view);
+      for (const program::VectorOutputSpec& output : vector->outputs) added(output.view, output.accumulate);
     }
     if (const auto* permute = std::get_if<program::PermuteOp>(&s.action)) read(permute->in), written(permute->out);
     if (const auto* indexed = std::get_if<program::IndexedOp>(&s.action)) {
@@ -141,23 +146,24 @@ class Writer {
   /// Accesses of a statement and of all statements inside of it, in text order.
   std::vector<Use> uses_of(const Statement& whole) const {
     std::vector<Use> uses;
-    std::map<std::pair<std::size_t, std::string>, std::size_t> known;
-    const auto of = [&](const Statement& s) {
-      for (Use& use : accesses(s)) {
-        const auto [place, fresh] = known.try_emplace({use.ring, use.queue}, uses.size());
-        if (fresh) {
-          uses.push_back(std::move(use));
-          continue;
-        }
-        Use& other = uses[place->second];
-        other.reads |= use.reads;
-        other.writes |= use.writes;
-        other.updates &= use.updates;
-      }
-    };
+    const auto of = [&](const Statement& s) { add_uses(s, uses); };
     of(whole);
     program::for_each_body(whole, [&](const Block& body) { program::for_each(body, of); });
     return uses;
+  }
+
+  void add_uses(const Statement& s, std::vector<Use>& uses) const {
+    for (Use& use : accesses(s)) {
+      const auto known = std::ranges::find_if(
+          uses, [&](const Use& other) { return other.ring == use.ring && other.queue == use.queue; });
+      if (known == uses.end()) {
+        uses.push_back(std::move(use));
+        continue;
+      }
+      known->reads |= use.reads;
+      known->writes |= use.writes;
+      known->updates &= use.updates;
+    }
   }
 
   bool in_pieces(std::size_t ring, const program::For& loop) const {
@@ -175,15 +181,16 @@ class Writer {
       std::set<std::size_t> turned;
       for (const Use& use : uses[i]) {
         const bool renewed = rings_[use.ring].renewed, before = open_.contains(use.ring);
-        if ((before && !turns(all, use.ring)) || turned.contains(use.ring)) continue;
+        if (rings_[use.ring].counted || (before && !turns(all, use.ring)) || turned.contains(use.ring)) continue;
         std::vector<Version>& own = found[use.ring];
+        const auto* loop = std::get_if<program::For>(&block[i].action);
         if (own.empty())
           own.push_back({i, before ? Begins::before_block : Begins::before_statement});
         else if ((renewed ? use.begins : use.loads) && own.back().read && own.back().last() != i)
           own.push_back({i, Begins::before_statement});
-        if (turns(uses[i], use.ring)) {
-          own.back().ends_in_loop = true;
-          own.push_back({i, Begins::in_loop});
+        if (loop && turns(uses[i], use.ring)) {
+          own.back().ends_in_loop = own.back().read = true;
+          if (leaves(loop->body, use.ring)) own.push_back({i, Begins::in_loop});
           turned.insert(use.ring);
           continue;
         }
@@ -193,13 +200,30 @@ class Writer {
         if (version.uses.insert_or_assign(use.queue, i).second && use.begins) version.writers.push_back(use.queue);
       }
     }
-    for (auto& [number, own] : found)  // others lie in a loop of the block
-      std::erase_if(own, [&, ring = number](const Version& v) {
+    for (auto& [number, own] : found) {
+      if (turning_.contains(number) && own.back().begins == Begins::before_statement) own.back().ends_in_loop = true;
+      std::erase_if(own, [&, ring = number](const Version& v) {  // others lie in a loop or branch of the block
+        if (v.begins != Begins::before_statement || v.statements.size() != 1) return false;
         const auto* loop = std::get_if<program::For>(&block[v.first].action);
-        return loop && v.begins == Begins::before_statement && v.statements.size() == 1 &&
-               loop->index != rings_[ring].carried && !in_pieces(ring, *loop);
+        return loop ? loop->index != rings_[ring].carried && !in_pieces(ring, *loop) : is_branch(block[v.first]);
       });
+    }
     return found;
+  }
+
+  static bool is_branch(const Statement& statement) { return std::holds_alternative<program::If>(statement.action); }
+
+  /// Whether the version that a trip of a loop begins is there after the loop: not if a branch begins it.
+  bool leaves(const Block& body, std::size_t ring) const {
+    const Statement* first = nullptr;
+    bool read = true;
+    for (const Statement& statement : body)
+      for (const Use& use : uses_of(statement)) {
+        if (use.ring != ring) continue;
+        if (use.begins && read) first = &statement, read = false;
+        read |= use.reads;
+      }
+    return first && !is_branch(*first);
   }
 
   /// Whether a loop with these accesses ends a version that began before the loop, and begins another version.
@@ -232,25 +256,44 @@ class Writer {
     return std::ranges::any_of(uses, [&](const Use& use) { return use.ring == ring && use.writes; });
   }
 
-  /// Whether a loop commits a ring once, after its last trip: no statement inside reads the ring, or the loop carries
-  /// it.
-  bool finishes(const program::For& loop, const std::vector<Use>& uses, std::size_t ring) const {
-    return open_.contains(ring) && !in_pieces(ring, loop) && (!reads(uses, ring) || loop.index == rings_[ring].carried);
+  /// Whether a statement commits a ring once, at its end. A loop does if no statement inside reads the ring, or if it
+  /// carries the ring; a branch does if neither side hands the ring over.
+  bool finishes(const Statement& statement, const std::vector<Use>& uses, std::size_t ring) const {
+    const bool counted = rings_[ring].counted;
+    if (!open_.contains(ring) && !counted) return false;
+    if (const auto* loop = std::get_if<program::For>(&statement.action))
+      return !in_pieces(ring, *loop) && (!reads(uses, ring) || loop->index == rings_[ring].carried);
+    if (!is_branch(statement)) return true;
+    bool once = !counted;
+    program::for_each_body(statement, [&](const Block& side) {
+      std::vector<Use> own;
+      program::for_each(side, [&](const Statement& s) { add_uses(s, own); });
+      std::erase_if(own, [&](const Use& use) { return use.ring != ring; });
+      once &= !writes(own, ring) || (own.size() == 1 && own[0].updates);
+    });
+    return once;
   }
 
   /// Number of commits of a ring in one pass of a block.
   Expr commits_in(const Block& block, std::size_t ring) const {
     Expr count = 0;
     for (const Statement& statement : block) {
-      const auto* loop = std::get_if<program::For>(&statement.action);
       const std::vector<Use> uses = uses_of(statement);
-      if (loop && writes(uses, ring) && !finishes(*loop, uses, ring))
+      const bool inside = writes(uses, ring) && !finishes(statement, uses, ring);
+      if (const auto* loop = std::get_if<program::For>(&statement.action); loop && inside)
         count = count + in_trips(*loop, commits_in(loop->body, ring)).all;
+      else if (const auto* branch = std::get_if<program::If>(&statement.action); branch && inside)
+        count = count + if_taken(*branch, commits_in(branch->then, ring));
       else
         count =
             count + Expr(std::ranges::count_if(uses, [&](const Use& use) { return use.ring == ring && use.writes; }));
     }
     return count;
+  }
+
+  /// Commits of a branch, which may not be taken. A number that is not constant is that of trips: 0 without.
+  static Expr if_taken(const program::If& branch, const Expr& commits) {
+    return commits.is_constant() ? branch.condition * commits : commits;
   }
 
   /// Commits in the trips of a loop before the current one, and in all of them.
@@ -277,16 +320,20 @@ class Writer {
 
   void commit(const Use& use, Block& out) {
     out.push_back({program::Commit{rings_[use.ring].name, 0, 1}, use.queue, {}});
+    if (rings_[use.ring].counted) return;
     commits_[use.ring] = commits_[use.ring] + Expr(1);
     for (const auto& [other, last] : open_.at(use.ring).version.uses)
       if (other != use.queue) changed_[use.ring].insert(other);
   }
 
   /// Whether a queue must wait before a statement reads a ring.
-  bool waits(const Use& use, const std::vector<Use>& uses, const program::For* loop) const {
+  bool waits(const Use& use, const std::vector<Use>& uses, const Statement& statement) const {
+    if (rings_[use.ring].counted) return use.reads && changed_[use.ring].contains(use.queue);
     if (!use.reads || !open_.contains(use.ring) || late_.contains(use.ring)) return false;
-    if (!loop) return !use.updates || changed_[use.ring].contains(use.queue);
-    return writes(uses, use.ring) ? finishes(*loop, uses, use.ring) : !in_pieces(use.ring, *loop);
+    const auto* loop = std::get_if<program::For>(&statement.action);
+    if (writes(uses, use.ring) && !finishes(statement, uses, use.ring)) return false;
+    if (!loop || writes(uses, use.ring)) return !use.updates || changed_[use.ring].contains(use.queue);
+    return !in_pieces(use.ring, *loop);
   }
 
   /// Acquires a version for the queues that write it before they read it.
@@ -299,8 +346,10 @@ class Writer {
 
   void open(std::size_t ring, const Version& version, const Block& block) {
     open_.insert_or_assign(ring, Open{version, &block});
-    waited_[ring].clear();
+    if (version.begins != Version::Begins::before_block) waited_[ring].clear();
     changed_[ring].clear();
+    if (version.begins == Version::Begins::before_statement) return;
+    for (const auto& [queue, last] : version.uses) changed_[ring].insert(queue);
   }
 
   /// Whether the version of a ring belongs to a block, not to one around it.
@@ -316,8 +365,7 @@ class Writer {
     const auto found = std::ranges::find(statements, i);
     if (found == statements.end() || found + 1 == statements.end()) return false;
     const std::size_t next = found[1];
-    const auto* loop = std::get_if<program::For>(&block[next].action);
-    return (!loop || finishes(*loop, all[next], use.ring)) && std::ranges::all_of(all[next], [&](const Use& other) {
+    return finishes(block[next], all[next], use.ring) && std::ranges::all_of(all[next], [&](const Use& other) {
              return other.ring != use.ring || (other.queue == use.queue && other.updates);
            });
   }
@@ -335,38 +383,103 @@ class Writer {
         else
           (version.begins == Begins::in_loop ? after : before)[{version.first, ring}] = &version;
     Block out;
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const std::vector<Use>& uses = all[i];
-      const auto* loop = std::get_if<program::For>(&block[i].action);
-      for (const Use& use : uses)
-        if (waits(use, uses, loop)) wait(use.ring, use.queue, out);
-      for (const Use& use : uses)
+    for (std::size_t first = 0, end = 0; first < block.size(); first = end) {
+      end = end_of_run(block, all, first);
+      const auto each = [&](const auto& call) {
+        for (std::size_t i = first; i < end; ++i)
+          for (const Use& use : all[i]) call(use, i);
+      };
+      each([&](const Use& use, std::size_t i) {
+        if (waits(use, all[i], block[i])) wait(use.ring, use.queue, out);
+      });
+      each([&](const Use& use, std::size_t i) {
         if (const auto version = before.extract({i, use.ring})) acquire(use.ring, *version.mapped(), block, out);
-      if (loop)
-        write_loop(*loop, uses, block[i].label, out);
-      else
-        out.push_back(block[i]);
-      for (const Use& use : uses)
-        if (use.writes && !late_.contains(use.ring) && (!loop || finishes(*loop, uses, use.ring)) &&
-            !goes_on(use, i, block, all))
-          commit(use, out);
-      for (const Use& use : uses)
+      });
+      std::set<std::pair<std::size_t, std::size_t>> finished;  ///< statements and rings
+      each([&](const Use& use, std::size_t i) {
+        if (!late_.contains(use.ring) && finishes(block[i], all[i], use.ring)) finished.insert({i, use.ring});
+      });
+      for (std::size_t i = first; i < end; ++i) write_statement(block[i], all[i], out);
+      each([&](const Use& use, std::size_t i) {
+        if (use.writes && finished.contains({i, use.ring}) && !goes_on(use, i, block, all)) commit(use, out);
+      });
+      each([&](const Use& use, std::size_t i) {
         if (owns(block, use.ring)) release(use, i, out);
-      for (const Use& use : uses) {
+      });
+      each([&](const Use& use, std::size_t i) {
         if (const auto version = after.extract({i, use.ring})) open(use.ring, *version.mapped(), block);
-        if (!owns(block, use.ring)) continue;
+        if (!owns(block, use.ring)) return;
         const Version& version = open_.at(use.ring).version;
-        if (version.last() == i && version.begins != Begins::in_loop && !version.ends_in_loop) open_.erase(use.ring);
-      }
+        const bool begun = version.begins == Begins::in_loop && version.first == i;
+        if (version.last() == i && !begun && !version.ends_in_loop) open_.erase(use.ring);
+      });
     }
     return out;
+  }
+
+  /// The end of a run of products by several arrays, each of which adds to its part of a ring: none waits for another.
+  static std::size_t end_of_run(const Block& block, const std::vector<std::vector<Use>>& all, std::size_t first) {
+    const auto sum = [&](std::size_t i) -> const Use* {
+      const auto* branch = std::get_if<program::If>(&block[i].action);
+      const Statement& one = branch && branch->then.size() == 1 ? branch->then[0] : block[i];
+      if (!std::holds_alternative<program::MmaOp>(one.action)) return nullptr;
+      const auto found = std::ranges::find_if(all[i], [](const Use& use) { return use.reads && use.writes; });
+      return found == all[i].end() ? nullptr : &*found;
+    };
+    const Use* own = sum(first);
+    std::size_t end = first + 1;
+    for (; own && end < block.size(); ++end)
+      if (const Use* next = sum(end); !next || next->ring != own->ring || next->queue == own->queue) break;
+    return end;
+  }
+
+  void write_statement(const Statement& statement, const std::vector<Use>& uses, Block& out) {
+    if (const auto* loop = std::get_if<program::For>(&statement.action)) {
+      write_loop(*loop, uses, statement, out);
+    } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
+      write_branch(*branch, uses, statement, out);
+    } else if (const auto* begun = std::get_if<program::Acquire>(&statement.action)) {
+      const Ring& ring = rings_[ring_of(begun->slot)];
+      out.push_back({program::Acquire{ring.name, {"load" + std::to_string(ring.load_queue)}}, {}, {}});
+    } else if (const auto* count = std::get_if<program::Wait>(&statement.action)) {
+      const std::size_t ring = ring_of(count->slot);
+      commits_[ring] = count->pieces;
+      waited_[ring].clear();
+      changed_[ring] = {consumers_[ring].begin(), consumers_[ring].end()};
+    } else if (const auto* last = std::get_if<program::Release>(&statement.action)) {
+      const std::size_t ring = ring_of(last->slot);
+      for (const std::string& queue : consumers_[ring]) {
+        if (changed_[ring].contains(queue)) wait(ring, queue, out);
+        out.push_back({program::Release{last->slot, 0}, queue, {}});
+      }
+    } else {
+      out.push_back(statement);
+    }
+  }
+
+  void write_branch(const program::If& branch, const std::vector<Use>& uses, const Statement& statement, Block& out) {
+    std::set<std::size_t> late, handed;
+    for (const Use& use : uses)
+      if (open_.contains(use.ring) && !late_.contains(use.ring))
+        (finishes(statement, uses, use.ring) ? late : handed).insert(use.ring);
+    late_.insert(late.begin(), late.end());
+    const std::vector<Expr> before = commits_;
+    program::If written{branch.condition, write(branch.then), {}};
+    require(handed.empty() || branch.otherwise.empty(), "both sides of a branch hand a ring over");
+    written.otherwise = write(branch.otherwise);
+    for (const std::size_t ring : late) late_.erase(ring);
+    for (const std::size_t ring : handed) {
+      waited_[ring].clear();
+      commits_[ring] = before[ring] + if_taken(branch, commits_[ring] - before[ring]);
+    }
+    out.push_back({std::move(written), {}, statement.label});
   }
 
   /// Releases a version on a queue after the queue's last use.
   void release(const Use& use, std::size_t i, Block& out) {
     const Version& version = open_.at(use.ring).version;
     const auto last = version.uses.find(use.queue);
-    if (last == version.uses.end() || last->second != i) return;
+    if (last == version.uses.end() || last->second != i || version.ends_in_loop) return;
     if (!std::ranges::count(consumers_[use.ring], use.queue)) return;
     wait(use.ring, use.queue, out);
     out.push_back({program::Release{rings_[use.ring].name, 0}, use.queue, {}});
@@ -389,17 +502,18 @@ class Writer {
     waited_[ring].clear();
   }
 
-  void write_loop(const program::For& loop, const std::vector<Use>& uses, const std::string& label, Block& out) {
+  void write_loop(const program::For& loop, const std::vector<Use>& uses, const Statement& statement, Block& out) {
     const std::vector<Expr> before = commits_;
     std::map<std::size_t, InTrips> each;
     std::map<std::size_t, Filled> read;  ///< rings whose pieces the loop reads
     std::vector<std::size_t> late;
     for (const Use& use : uses) {
       const std::size_t ring = use.ring;
-      if (!open_.contains(ring) || late_.contains(ring) || turns(uses, ring)) continue;
+      if (late_.contains(ring) || turns(uses, ring)) continue;
+      if (rings_[ring].counted ? !finishes(statement, uses, ring) : !open_.contains(ring)) continue;
       if (!writes(uses, ring)) {
         if (in_pieces(ring, loop) && read.emplace(ring, filled_[ring]).second) enter_pieces(ring, loop);
-      } else if (finishes(loop, uses, ring)) {
+      } else if (finishes(statement, uses, ring)) {
         late_.insert(ring), late.push_back(ring);
       } else if (use.writes && !each.contains(ring)) {
         each[ring] = in_trips(loop, commits_in(loop.body, ring));
@@ -408,10 +522,23 @@ class Writer {
         waited_[ring].clear();
       }
     }
-    program::For written{loop.index, loop.extent, write(loop.body)};
+    for (const Use& use : uses)  // in the trip before
+      for (const Use& other : uses)
+        if (use.writes && each.contains(use.ring) && other.ring == use.ring && other.queue != use.queue)
+          changed_[use.ring].insert(other.queue);
+    const std::vector<std::map<std::string, Expr>> waited = waited_;
+    std::set<std::size_t> turning = turning_;
     for (const Use& use : uses)
-      if (turns(uses, use.ring))
-        require(commits_[use.ring] == before[use.ring], "a trip writes a version as often as what is before its loop");
+      if (turns(uses, use.ring)) turning_.insert(use.ring);
+    program::For written{loop.index, loop.extent, write(loop.body)};
+    turning_.swap(turning);
+    for (const Use& use : uses) {
+      if (!turns(uses, use.ring)) continue;
+      require(commits_[use.ring] == before[use.ring], "a trip writes a version as often as what is before its loop");
+      for (const auto& [queue, count] : waited[use.ring])
+        require(waited_[use.ring].contains(queue), "a trip waits for a version as what is before its loop does");
+      open_.erase(use.ring);
+    }
     for (const std::size_t ring : late) late_.erase(ring);
     for (const auto& [ring, commits] : each) {
       commits_[ring] = before[ring] + commits.all;
@@ -421,7 +548,7 @@ class Writer {
     for (const Use& use : uses)  // the last trip has waited for the last piece
       if (open_.contains(use.ring) && in_pieces(use.ring, loop) && !use.writes)
         waited_[use.ring].insert_or_assign(use.queue, commits_[use.ring]);
-    out.push_back({std::move(written), {}, label});
+    out.push_back({std::move(written), {}, statement.label});
   }
 
   /// The loop that fills a ring in pieces, and the number of commits before it.
@@ -445,6 +572,7 @@ class Writer {
   std::vector<std::set<std::string>> changed_;       ///< queues that have not waited since another queue wrote
   std::vector<Filled> filled_;
   std::map<std::size_t, Open> open_;  ///< rings that have a version
+  std::set<std::size_t> turning_;     ///< rings that enclosing loops hand over from trip to trip
   std::set<std::size_t> late_;        ///< rings that an enclosing loop commits after its last trip
 };
 
@@ -457,5 +585,13 @@ program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings
 }
 
 Statement statement(program::Action action) { return {std::move(action), {}, {}}; }
+
+Statement begun(const std::string& ring) { return statement(program::Acquire{ring, {}}); }
+
+Statement counted(const std::string& ring, const Expr& pieces) {
+  return statement(program::Wait{ring, 0, {}, 0, pieces});
+}
+
+Statement released(const std::string& ring) { return statement(program::Release{ring, 0}); }
 
 }  // namespace tilesim::lower

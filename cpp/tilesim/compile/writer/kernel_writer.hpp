@@ -23,17 +23,23 @@ struct Ring {
   /// version that the previous trip wrote, on another queue.
   bool renewed = false;
   bool accumulator = false;
+  bool counted = false;  ///< conditions decide when a version begins and ends, and which trips load a piece of it
 };
 
 /// Completes a kernel. `body` has loads, stores, computes, loops and branches; a statement without a queue gets that of
 /// its unit. Each version of a ring is acquired once, committed after each write that another queue reads, waited for
 /// before each read (for all writes so far), and released by each reading queue after its last read. A compute that
-/// updates in place (writes the views that it reads) does not wait for what its own queue has written. A branch counts
-/// as one statement; so does a loop that writes a ring and does not read it, or that carries it. Loops that read pieces
-/// wait for one piece in each trip.
+/// updates in place (writes the views that it reads) does not wait for what its own queue has written. A loop that
+/// writes a ring and does not read it, or that carries it, counts as one statement; so does a branch, unless it hands
+/// the ring over inside, or a version lies in it. Loops that read pieces wait for one piece in each trip.
 program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings, program::Block body);
 
 /// A statement for `write_kernel`, on the queue of its unit.
 program::Statement statement(program::Action action);
+
+/// Statements about a counted ring: a version begins; later readers wait for this many pieces of it; it ends.
+program::Statement begun(const std::string& ring);
+program::Statement counted(const std::string& ring, const Expr& pieces);
+program::Statement released(const std::string& ring);
 
 }  // namespace tilesim::lower
