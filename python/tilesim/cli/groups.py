@@ -139,11 +139,11 @@ def _check_outputs(command: Any, ctx: Any) -> None:
                 raise user_error(
                     what, place=f"{_called(other, ctx)}, {_called(param, ctx)}", value=path, allowed=allowed
                 )
+        check_writable(path)
         if param.name == "timeline":
             from ..results.perfetto import check_ending
 
             check_ending(path, events=" cluster " in ctx.command_path)
-        check_writable(path)
 
 
 def _texts(value: Any) -> list[str]:
