@@ -40,9 +40,9 @@ def replay(
     """Replays a trace with recorded compute times, and with communication timed on a cluster.
 
     A device has a compute stream, a memory stream, and the trace's communication streams (a step has one per
-    dimension). Communication without a stream uses one per kind of groups and one for sends. A node begins when its dependencies have ended
-    and its stream is free, in program order. Collectives of a group run in program order and begin when all its devices
-    are ready. Concurrent communications share links. Slow devices (`compute` faults of the cluster) exceed the
+    dimension). Communication without a stream uses one per kind of groups and one for sends. A node begins when its
+    dependencies have ended and its stream is free, in program order. Collectives of a group run in program order, when
+    all its devices are ready. Concurrent communications share links. Slow devices (`compute` faults) exceed the
     recorded times.
 
     Args:
