@@ -42,8 +42,7 @@ def replay(
     A device has a compute stream, a memory stream, and the trace's communication streams (a step has one per
     dimension). Communication without a stream uses one per kind of groups and one for sends. A node begins when its
     dependencies have ended and its stream is free, in program order. Collectives of a group run in program order, when
-    all its devices are ready. Concurrent communications share links. Slow devices (`compute` faults) exceed the
-    recorded times.
+    all its devices are ready. Concurrent communications share links. `compute` faults slow recorded times down.
 
     Args:
         folder: directory of Chakra traces (see `from_chakra`), or a `Trace`.
