@@ -240,10 +240,10 @@ class Reads {
       for (std::size_t i = 0; i < index; ++i) read -= sources(number, op.operands[i]);
       return std::clamp<std::int64_t>(read, 0, touched);
     }
-    if (op.kind == Kind::while_loop && op.attributes.integer("trips", 0) == 0)  // there may be no trip
-      return op.results[index] == no_value ? 0 : std::min(touched, of_result(number, op.results[index]));
     const auto unread = [&](std::int32_t callee) { return of_input(callee, index) == 0; };
     if (op.kind == Kind::while_loop && std::ranges::all_of(op.functions, unread)) return 0;
+    if (op.kind == Kind::while_loop && op.attributes.integer("trips", 0) == 0)  // there may be no trip
+      return op.results[index] == no_value ? 0 : std::min(touched, of_result(number, op.results[index]));
     if (touched > 0 && is_pointwise(function, op, index)) {  // no more elements than others touch of its result
       const int wide = std::max(1, bits(function.value(op.results[0]).type.dtype));
       const TensorType& type = function.value(op.operands[index]).type;

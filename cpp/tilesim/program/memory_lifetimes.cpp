@@ -52,8 +52,13 @@ class Walk {
       if (kernel != found_.complete.rbegin()) *kernel = std::min(*kernel, *(kernel - 1));
     }
     for (const std::string& name : early_) found_.spans[name] = {{0, kernels() - 1}};
-    for (auto& [name, spans] : found_.spans)
+    for (auto& [name, spans] : found_.spans) {
+      for (Lifetime& span : spans) {  // a loop without kernels may follow the last kernel
+        span.last = std::min(span.last, kernels() - 1);
+        span.first = std::min(span.first, std::max<std::int64_t>(0, span.last));
+      }
       std::sort(spans.begin(), spans.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
+    }
     return std::move(found_);
   }
 

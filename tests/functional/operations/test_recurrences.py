@@ -274,6 +274,33 @@ def test_a_state_that_no_trip_reads_is_not_loaded() -> None:
     assert result.memory_bytes >= result.bounds.bytes
 
 
+def looped(reads: bool, constant: bool) -> ts.Graph:
+    """Three trips that keep the state s, and set t to a copy of s; t is not read."""
+    b = ts.GraphBuilder("looped")
+    more, step = b.function("more"), b.function("step")
+    types = {"i": ((), "i32"), "s": ((2, 17), "f32"), "t": ((2, 17), "f32")}
+    before = {name: more.input(name, shape, dtype) for name, (shape, dtype) in types.items()}
+    more.output(more.apply("less", before["i"], more.scalar(3, "i32")), "on")
+    old = {name: step.input(name, shape, dtype) for name, (shape, dtype) in types.items()}
+    now = step.apply("abs", old["s"]) if reads else old["s"]
+    for name, value in (("i", old["i"] + 1), ("s", now), ("t", step.op("softmax", now, dim=1) if reads else old["t"])):
+        step.output(value, f"{name}.next")
+    s, t = (b.broadcast(b.scalar(0.5), [2, 17]) if constant else b.input(name, (2, 17)) for name in "st")
+    found = b.core.op("while", [b.scalar(0, "i32").value, s.value, t.value], {}, "loop", 3, ["more", "step"])
+    b.output(ts.graph.Tensor(b, found[2]), "y")
+    return b.build()
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "sigma-256", "tpu-v3"])
+def test_loops_without_kernels_and_states_that_are_not_read(machine: str, constant: bool, reads: bool) -> None:
+    program = ts.compile(looped(reads, constant), machine)
+    assert ts.verify(program).ok
+    result = ts.simulate(program)
+    assert result.memory_bytes >= ts.lower_bound(looped(reads, constant), machine).bytes
+
+
 def test_the_state_stays_on_the_chip() -> None:
     """By hand: of 100 trips the inputs once, the results once; the state of 40,000 bytes only first and last."""
     values = [np.ones((100, 10000), np.float32), np.ones(10000, np.float32)]
