@@ -37,7 +37,7 @@ def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None =
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raises a `UserError` if a file cannot be written; called before long work. Does not open a pipe for the test."""
+    """Raises a `UserError` if a file cannot be written, before long work. Skips pipes, whose readers would end."""
     name = path_text(path)
     if not (os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode)):
         _core.ReplacedFile(name).discard()

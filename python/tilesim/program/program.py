@@ -195,9 +195,8 @@ class Program:
     def _contents(self) -> dict[str, Any]:
         """Returns the content of a file besides graph, machine and program."""
         found: dict[str, Any] = {"fusion": self.fusion.table().rows} if self.fusion.known else {}
-        fuse, mapping = rules_text(self.options.get("fuse", "all")), self._rule()
-        plain = {"fuse": "all", "mapping": "profile"}
-        return found | {key: one for key, one in (("fuse", fuse), ("mapping", mapping)) if one != plain[key]}
+        ways = {"fuse": rules_text(self.options.get("fuse", "all")), "mapping": self._rule()}
+        return found | {name: way for name, way in ways.items() if way not in ("all", "profile")}
 
     def _rule(self) -> str:
         """The strategy that mapped products without a given nest."""

@@ -275,7 +275,7 @@ def test_a_state_that_no_trip_reads_is_not_loaded() -> None:
 
 
 def looped(reads: bool, constant: bool) -> ts.Graph:
-    """Three trips that keep the state s, and set t to a copy of s; t is not read."""
+    """Three trips; t, the output, is never read. s and t stay, or (`reads`) s becomes |s| and t its softmax."""
     b = ts.GraphBuilder("looped")
     more, step = b.function("more"), b.function("step")
     types = {"i": ((), "i32"), "s": ((2, 17), "f32"), "t": ((2, 17), "f32")}
