@@ -281,8 +281,8 @@ BOOST_AUTO_TEST_CASE(conditions_count_pieces_that_stay) {
   lower::Ring k = ring("k");
   k.counted = true;
   const Expr at = Expr::symbol("t"), fresh = equal(Expr::symbol("n"), at), ends = equal(at, Expr(2));
-  Block trip{where(fresh, {load("k")}), lower::counted("k", at + Expr(1)), vector({"k"}, "y"), store("y"),
-             where(ends, {lower::released("k")})};
+  Block trip{where(fresh, {load("k"), lower::complete("k")}), lower::counted("k", at + Expr(1)), vector({"k"}, "y"),
+             store("y"), where(ends, {lower::released("k")})};
   BOOST_TEST(written({k, ring("y")}, {lower::begun("k"), repeat("t", 3, std::move(trip))}) ==
              "- acquire k for load0\n"
              "t {\n"
@@ -291,6 +291,59 @@ BOOST_AUTO_TEST_CASE(conditions_count_pieces_that_stay) {
              "store0 wait y 1\nstore0 works\nstore0 release y\n"
              "if {\nvector release k\n}\n"
              "}\n");
+}
+
+BOOST_AUTO_TEST_CASE(queues_complete_a_sum_together) {
+  lower::Ring c = ring("c");
+  c.counted = true;
+  const Expr none = less(Expr::symbol("n"), Expr(1));
+  const auto finished = [&](const Expr& filled) {
+    return Block{product("x", "x", "c", 0, 0),
+                 lower::complete("c"),
+                 lower::counted("c", filled),
+                 where(none, {vector({}, "c")}),
+                 lower::complete("c"),
+                 lower::counted("c", filled + Expr(1)),
+                 store("c")};
+  };
+  const std::string once =
+      "mma0 works\nmma0 commit c\nvector wait c 2\nif {\nvector works\n}\nvector commit c\n"
+      "store0 wait c 3\nstore0 works\n";
+  BOOST_TEST(written({ring("x"), c},
+                     {load("x"), lower::begun("c"), where(none, finished(2), finished(2)), lower::released("c")}) ==
+             "- acquire x for load0\nload0 works\nload0 commit x\n- acquire c for mma0\nmma0 wait x 1\n"
+             "if {\n" +
+                 once + "} else {\n" + once + "}\nmma0 release x\nstore0 release c\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_tile_that_another_core_sends) {
+  Send send;
+  send.from = view("stage"), send.slot = "a";
+  BOOST_TEST(written({ring("a"), ring("stage"), ring("y")},
+                     {statement(Receive{"a"}),
+                      where(equal(Expr::symbol("core"), Expr(1)), {load("stage"), statement(std::move(send))}),
+                      vector({"a"}, "y"), store("y")}) ==
+             "- works\n"
+             "if {\n- acquire stage for load0\nload0 works\nload0 commit stage\n"
+             "send wait stage 1\nsend works\nsend release stage\n}\n"
+             "vector wait a 1\n- acquire y for vector\nvector works\nvector commit y\nvector release a\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_loop_around_those_that_read_pieces) {
+  lower::Ring x = ring("x");
+  x.pieces = {"s", "t"};
+  Block read{vector({"x"}, "y"), store("y")};
+  Block passes{repeat("s", 2, {repeat("t", 3, std::move(read))})};
+  BOOST_TEST(written({x, ring("y")}, {repeat("s", 2, {repeat("t", 3, {load("x"), load("x")})}),
+                                      repeat("i", 4, {where(Expr::symbol("i"), std::move(passes))})}) ==
+             "- acquire x for load0\n"
+             "s {\nt {\nload0 works\nload0 works\nload0 commit x\n}\n}\n"
+             "i {\nif {\ns {\nt {\n"
+             "vector wait x 3*s + t + 1\n- acquire y for vector\nvector works\nvector commit y\n"
+             "store0 wait y 1\nstore0 works\nstore0 release y\n"
+             "}\n}\n}\n}\n"
+             "vector wait x 6\nvector release x\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_ring_that_is_not_declared) {

@@ -119,7 +119,9 @@ void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t o
                                   Block& block) const {
   Expr fresh = 1;
   if (held_) fresh = logical_or(equal(number_, Expr(0)), less_equal(end_of(first_), k.tile));
-  where(fresh, key_transfers(k, slot, operand, width), block);
+  Block fetched = key_transfers(k, slot, operand, width);
+  if (held_) fetched.push_back(complete(slot));
+  where(fresh, std::move(fetched), block);
 }
 
 Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const {

@@ -192,13 +192,15 @@ void use_ahead(Block& block, const AheadRing& ring, const Expr& number, std::int
   });
 }
 
-/// Removes the releases of a slot: the new slot holds all tiles until the kernel ends.
-void drop_releases(Block& block, const std::string& slot) {
+/// Removes the releases of a slot and returns one per queue: the new slot holds all tiles until the kernel ends.
+void take_releases(Block& block, const std::string& slot, std::map<std::string, Statement>& taken) {
   std::erase_if(block, [&](const Statement& statement) {
     const auto* release = std::get_if<program::Release>(&statement.action);
+    if (release && release->slot == slot) taken.insert_or_assign(statement.queue, statement);
     return release && release->slot == slot;
   });
-  for (Statement& statement : block) program::for_each_body(statement, [&](Block& body) { drop_releases(body, slot); });
+  for (Statement& statement : block)
+    program::for_each_body(statement, [&](Block& body) { take_releases(body, slot, taken); });
 }
 
 /// Loads of tiles [0, count) into the new slot, in order.
@@ -210,8 +212,9 @@ Block loads_ahead(const AheadRing& ring, std::int64_t count, std::int64_t elemen
     at[ring.loops[i].index] = i == 0 ? rest : modulo(rest, ring.loops[i].trips);
     rest = floor_div(rest, ring.loops[i].trips);
   }
-  const auto from = ring.block->begin() + static_cast<std::ptrdiff_t>(ring.first) + 1;
-  Block each(from, ring.block->begin() + static_cast<std::ptrdiff_t>(ring.end));
+  const auto from = ring.block->begin() + static_cast<std::ptrdiff_t>(ring.first);
+  Block loads{*from}, each(from + 1, ring.block->begin() + static_cast<std::ptrdiff_t>(ring.end));
+  std::get<program::Acquire>(loads[0].action).slot = ahead_slot;
   substitute(each, at);
   const auto rename = [&](Statement& statement) {
     if (auto* load = std::get_if<program::Load>(&statement.action)) {
@@ -221,8 +224,6 @@ Block loads_ahead(const AheadRing& ring, std::int64_t count, std::int64_t elemen
     if (auto* commit = std::get_if<program::Commit>(&statement.action)) commit->slot = ahead_slot;
   };
   program::for_each(each, rename);
-  Block loads;
-  loads.push_back(on("", program::Acquire{ahead_slot, {ring.queue}}));
   if (count > 1)
     loads.push_back(loop(ahead_index, Expr(count), std::move(each)));
   else
@@ -256,7 +257,8 @@ void take_ahead(program::Scope& kernel, const AheadRing& ring, std::int64_t coun
   Block with = *ring.block;
   with.erase(with.begin() + static_cast<std::ptrdiff_t>(ring.first),
              with.begin() + static_cast<std::ptrdiff_t>(ring.end));
-  drop_releases(with, ring.slot);
+  std::map<std::string, Statement> releases;
+  take_releases(with, ring.slot, releases);
   use_ahead(with, ring, number, elements);
   if (count == ring.tiles) {
     *ring.block = std::move(with);
@@ -266,7 +268,10 @@ void take_ahead(program::Scope& kernel, const AheadRing& ring, std::int64_t coun
     ring.block->clear();
     ring.block->push_back(on("", std::move(some)));
   }
-  for (const std::string& queue : own.consumers) kernel.body.push_back(on(queue, program::Release{ahead_slot, 0}));
+  for (const std::string& queue : own.consumers) {
+    std::get<program::Release>(releases.at(queue).action).slot = ahead_slot;
+    kernel.body.push_back(std::move(releases.at(queue)));
+  }
   kernel.body.insert(kernel.body.begin(), std::make_move_iterator(loads.begin()), std::make_move_iterator(loads.end()));
   kernel.slots.push_back(std::move(own));
 }

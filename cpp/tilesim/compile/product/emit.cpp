@@ -10,15 +10,6 @@ namespace tilesim::lower {
 using program::Block;
 using program::View;
 
-std::vector<std::string> ProductLowering::mma_queues() const {
-  if (problem_.on_vector) return {"vector"};
-  std::vector<std::string> queues;
-  for (std::int64_t u = 0; u < unit_.grid.used(); ++u) queues.push_back("mma" + std::to_string(u));
-  return queues;
-}
-
-std::string ProductLowering::load_queue(int index) const { return "load" + std::to_string(index % load_queues_); }
-
 /// Loads operands: first whole tiles, in order, then tiles that arrive in pieces.
 void ProductLowering::emit_operands(const std::vector<int>& operands, Block& block) {
   std::vector<int> in_pieces;
@@ -33,7 +24,6 @@ void ProductLowering::emit_operands(const std::vector<int>& operands, Block& blo
 }
 
 void ProductLowering::emit_load(int index, Block& block) {
-  const Operand& operand = operands_[index];
   const mapping::KernelPlan::TileRing& buffer = plan_.buffers[static_cast<std::size_t>(index)];
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   std::vector<Expr> start, extent;
@@ -43,31 +33,18 @@ void ProductLowering::emit_load(int index, Block& block) {
     extent.push_back(axis_extent(axis) + Expr(buffer.along[extent.size()]));
     leaves_tensor |= axis.may_leave;
   }
-  const std::string queue = load_queue(index);
   std::vector<program::Transfer> transfers = transfers_of(index, start, extent);
   if (leaves_tensor)
     for (program::Transfer& transfer : transfers) transfer.fill = 0.0;
-  if (buffer.sent) return emit_multicast(index, std::move(transfers), extent, block);
-  block.push_back(on("", program::Acquire{operand.slot, {queue}}));
-  Block load;
-  for (program::Transfer& transfer : transfers) load.push_back(on(queue, program::Load{std::move(transfer)}));
-  if (skips()) load = where_left(is_needed(index), std::move(load));
-  std::move(load.begin(), load.end(), std::back_inserter(block));
-  block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
-  emit_arrived(index, block);
-}
-
-void ProductLowering::emit_release(int index, Block& block) {
-  if (index == 0 && nest_.unfold > 0) {
-    for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{unfolded_slot, 0}));
-    return;
+  if (buffer.sent) {
+    emit_multicast(index, std::move(transfers), extent, block);
+  } else {
+    Block load;
+    for (program::Transfer& transfer : transfers) load.push_back(statement(program::Load{std::move(transfer)}));
+    if (skips()) load = where_left(is_needed(index), std::move(load));
+    std::move(load.begin(), load.end(), std::back_inserter(block));
   }
-  if (skips() && arrives_in_pieces(index)) {  // if no piece of the tile is multiplied, nothing has waited for it
-    const Expr all = plan_.buffers[static_cast<std::size_t>(index)].pieces;
-    for (const std::string& unit : mma_queues())
-      block.push_back(on(unit, program::Wait{operands_[index].slot, 0, {}, 0, all}));
-  }
-  for (const std::string& unit : readers(index)) block.push_back(on(unit, program::Release{operands_[index].slot, 0}));
+  if (index == 0 && nest_.unfold > 0) emit_unfold(block);
 }
 
 void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
@@ -79,14 +56,10 @@ void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& star
     from.push_back(shape[axis] > 1 ? start[full] : Expr(0));
     size.push_back(shape[axis] > 1 ? extent[full] : Expr(1));
   }
-  const std::string queue = load_queue(1);
-  block.push_back(on("", program::Acquire{leaf.slot, {queue}}));
   program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(leaf.value)], from, size,
                                                leaf.slot_strides, leaf.slot);
   if (over_edges) transfer.fill = 0.0;
-  block.push_back(on(queue, program::Load{std::move(transfer)}));
-  block.push_back(on(queue, program::Commit{leaf.slot, 0, 1}));
-  block.push_back(on("vector", program::Wait{leaf.slot, 0, {}, 0, 1}));
+  block.push_back(statement(program::Load{std::move(transfer)}));
 }
 
 View ProductLowering::leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const {
@@ -154,11 +127,7 @@ void ProductLowering::emit_prologue(int index, Block& block) {
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
     target.dims.push_back({extent[axis], operand.slot_strides[axis]});
   compute.outputs.push_back({node, target, {}, Combiner::add, 0});
-  block.push_back(on("", program::Acquire{operand.slot, {"vector"}}));
-  block.push_back(on("vector", std::move(compute)));
-  block.push_back(on("vector", program::Commit{operand.slot, 0, 1}));
-  for (const Leaf& leaf : leaves) block.push_back(on("vector", program::Release{leaf.slot, 0}));
-  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
+  block.push_back(statement(std::move(compute)));
 }
 
 std::vector<Expr> ProductLowering::result_start() const {
@@ -189,9 +158,9 @@ Expr ProductLowering::window_pieces() const {
 
 void ProductLowering::emit_finish(Block& block) {
   if (results_in_pieces()) return finish_in_pieces(block);
-  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
+  block.push_back(complete("c"));
   if (columns_of_zeros_) fill_zero_sums(block);
-  block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces()}));
+  block.push_back(counted("c", window_pieces()));
   emit_results(block);
 }
 
@@ -207,7 +176,7 @@ void ProductLowering::emit_results(Block& block) {
     program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(value)], result_start(),
                                                  result_extent(), finished_strides(), "c");
     transfer.offset = sums_offset(i);
-    block.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
+    block.push_back(statement(program::Store{std::move(transfer), {}, 0}));
   }
 }
 
@@ -270,18 +239,14 @@ void ProductLowering::emit_epilogue(Block& block) {
     if (reduce) spec.combiner = parse_combiner(reduce->attributes.text("combiner"));
     spec.node = dag.node_of(reduce ? reduce->operands[0] : output.value, fused_ops_);
     compute.outputs.push_back(std::move(spec));
-    block.push_back(on("", program::Acquire{output.slot, {"vector"}}));
   }
   compute.nodes = dag.nodes();
-  block.push_back(on("vector", std::move(compute)));
-  for (const Output& output : outputs_) block.push_back(on("vector", program::Commit{output.slot, 0, 1}));
-  for (const Leaf& leaf : epilogue_leaves_) block.push_back(on("vector", program::Release{leaf.slot, 0}));
+  block.push_back(statement(std::move(compute)));
   for (const Output& output : outputs_) store_output(output, start, extent, block);
 }
 
 void ProductLowering::store_output(const Output& output, const std::vector<Expr>& start,
                                    const std::vector<Expr>& extent, Block& block) const {
-  block.push_back(on("store0", program::Wait{output.slot, 0, {}, 0, 1}));
   const Placement& placement = context_.placements[static_cast<std::size_t>(output.value)];
   std::vector<Expr> from, size;
   std::vector<std::int64_t> strides;
@@ -294,8 +259,7 @@ void ProductLowering::store_output(const Output& output, const std::vector<Expr>
     size.push_back(reduced ? Expr(1) : extent[axis]);
     strides.push_back(reduced ? 0 : output.slot_strides[axis]);
   }
-  block.push_back(on("store0", program::Store{region_transfer(placement, from, size, strides, output.slot), {}, 0}));
-  block.push_back(on("store0", program::Release{output.slot, 0}));
+  block.push_back(statement(program::Store{region_transfer(placement, from, size, strides, output.slot), {}, 0}));
 }
 
 }  // namespace tilesim::lower

@@ -30,9 +30,9 @@ bool ProductLowering::finishes_later() const {
 /// The epilogue of the tile at trips `trip` of the outer loops, `back` tiles before the latest.
 program::Block ProductLowering::finish_of(const std::vector<Expr>& trip, std::int64_t back) {
   program::Block finish;
-  finish.push_back(on("vector", program::Wait{"c", 0, {}, 0, window_pieces()}));
+  finish.push_back(counted("c", window_pieces()));
   emit_results(finish);
-  finish.push_back(on("vector", program::Release{"c", 0}));
+  finish.push_back(released("c"));
   std::map<std::string, Expr> values;
   std::size_t at = 0;
   for (std::size_t i = 0; i < plan_.depth_in_order(2); ++i)
@@ -50,7 +50,7 @@ program::Block ProductLowering::finish_of(const std::vector<Expr>& trip, std::in
 }
 
 void ProductLowering::finish_before(program::Block& block) {
-  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
+  block.push_back(complete("c"));
   std::vector<std::int64_t> trips;
   Expr number = 0;
   for (std::size_t i = 0; i < plan_.depth_in_order(2); ++i) {

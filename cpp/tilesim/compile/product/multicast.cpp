@@ -83,7 +83,7 @@ void ProductLowering::emit_multicast(int index, std::vector<program::Transfer> t
     for (std::int64_t digit = 1; digit < part.parts; ++digit)
       for (std::int64_t core : before) further.push_back(core + digit * stride);
   }
-  const std::string stage = std::string(index == 0 ? "a" : "b") + "_stage", queue = load_queue(index);
+  const std::string stage = std::string(index == 0 ? "a" : "b") + "_stage";
   program::Send send;
   send.from = {stage, 0, 0, {}};
   send.slot = operand.slot;
@@ -91,19 +91,14 @@ void ProductLowering::emit_multicast(int index, std::vector<program::Transfer> t
     send.dims.push_back({extent[axis], operand.slot_strides[axis]});
   send.from.dims = send.dims;
   for (std::int64_t core : further) send.cores.push_back(first + Expr(core));
-  block.push_back(on("", program::Receive{operand.slot}));
+  block.push_back(statement(program::Receive{operand.slot}));
   program::If leader{leads, {}, {}};
-  leader.then.push_back(on("", program::Acquire{stage, {queue}}));
   for (program::Transfer& transfer : transfers) {
     transfer.slot = stage;
-    leader.then.push_back(on(queue, program::Load{std::move(transfer)}));
+    leader.then.push_back(statement(program::Load{std::move(transfer)}));
   }
-  leader.then.push_back(on(queue, program::Commit{stage, 0, 1}));
-  leader.then.push_back(on("send", program::Wait{stage, 0, {}, 0, 1}));
-  leader.then.push_back(on("send", std::move(send)));
-  leader.then.push_back(on("send", program::Release{stage, 0}));
-  block.push_back(on("", std::move(leader)));
-  emit_arrived(index, block);
+  leader.then.push_back(statement(std::move(send)));
+  block.push_back(statement(std::move(leader)));
 }
 
 }  // namespace tilesim::lower

@@ -84,8 +84,6 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
   for (int index : operands) {
     const Operand& operand = operands_[index];
     const Access& access = domain_.operands[static_cast<std::size_t>(index)];
-    const std::string queue = load_queue(index);
-    block.push_back(on("", program::Acquire{operand.slot, {queue}}));
     const mapping::KernelPlan::TileRing& buffer = plan_.buffers[static_cast<std::size_t>(index)];
     const std::vector<int>& dims = buffer.cut;
     at_piece_.insert(dims.begin(), dims.end());
@@ -100,11 +98,10 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
     for (program::Transfer& transfer : transfers_of(index, from, size)) {
       transfer.offset = transfer.offset + piece_offset(access, operand.slot_strides);
       if (leaves_tensor) transfer.fill = 0.0;
-      load.push_back(on(queue, program::Load{std::move(transfer)}));
+      load.push_back(statement(program::Load{std::move(transfer)}));
     }
     if (skips()) load = where_left(is_needed(index), std::move(load));
     guarded(some_elements(dims), std::move(load), piece);
-    piece.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
     at_piece_.clear();
     wrap_pieces(order.own[static_cast<std::size_t>(index)], std::move(piece), slices);
   }
@@ -115,20 +112,10 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
 void ProductLowering::multiply_in_pieces(Block& block) {
   at_piece_.insert(plan_.cut.begin(), plan_.cut.end());
   Block piece, product;
-  for (int i = 0; i < 2; ++i) {
-    if (!arrives_in_pieces(i)) continue;
-    const Expr pieces = piece_number(plan_.buffers[static_cast<std::size_t>(i)].cut) + Expr(1);
-    for (const std::string& unit : mma_queues())
-      piece.push_back(on(unit, program::Wait{operands_[i].slot, 0, {}, 0, pieces}));
-  }
   emit_arrays(product);
   if (skips()) product = where_left(is_left(), std::move(product));
   guarded(some_elements(plan_.cut), std::move(product), piece);
-  if (results_in_pieces() && !skips()) {
-    Block commits;
-    for (const std::string& unit : mma_queues()) commits.push_back(on(unit, program::Commit{"c", 0, 1}));
-    guarded(last_of_sums(), std::move(commits), piece);
-  }
+  if (results_in_pieces() && !skips()) guarded(last_of_sums(), {complete("c")}, piece);
   at_piece_.clear();
   wrap_pieces(plan_.cut, std::move(piece), block);
 }
@@ -149,19 +136,16 @@ Expr ProductLowering::last_of_sums() const {
 
 /// Processes each piece of the result once its sums are complete; a reduction in the epilogue needs the full tile.
 void ProductLowering::finish_in_pieces(Block& block) {
-  const std::string unit = direct_ ? "store0" : "vector";
   std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= piece_trips(dim);
-  if (skips())  // the last tile of the contraction may be skipped
-    for (const std::string& queue : mma_queues())
-      block.push_back(on(queue, program::Commit{"c", 0, all / unit_.grid.used()}));
+  if (skips()) block.push_back(complete("c", all / unit_.grid.used()));  // the contraction's last tile may be skipped
   if (columns_of_zeros_) fill_zero_sums(block);
   // Arrays that skip tiles commit all pieces together, after their last product.
   const std::int64_t together = columns_of_zeros_ ? all + 1 : skips() ? all : 0;
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.reduced_by != nullptr; });
   if (reduces) {
-    block.push_back(on(unit, program::Wait{"c", 0, {}, 0, together > 0 ? together : all}));
+    block.push_back(counted("c", together > 0 ? together : all));
     return emit_results(block);
   }
   const std::vector<int> cut = cut_results();
@@ -169,7 +153,7 @@ void ProductLowering::finish_in_pieces(Block& block) {
   Block piece, results;
   // Waits for an empty piece too: its commit must be visible before the tile is released.
   const Expr pieces = together > 0 ? Expr(together) : (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used());
-  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, pieces}));
+  piece.push_back(counted("c", pieces));
   emit_results(results);
   guarded(some_elements(cut), std::move(results), piece);
   at_piece_.clear();

@@ -305,7 +305,7 @@ program::Block ProductLowering::level(std::size_t depth) {
   for (int i = 0; i < 2; ++i)
     if (plan_.depth_in_order(static_cast<std::size_t>(i)) == depth) fetched.push_back(i);
   emit_operands(fetched, block);
-  if (plan_.depth_in_order(2) == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
+  if (plan_.depth_in_order(2) == depth) block.push_back(begun("c"));
   if (depth == nest_.order.size()) {
     emit_mma(block);
     if (plan_.whole != 0) finish_window(block);
@@ -328,10 +328,8 @@ program::Block ProductLowering::level(std::size_t depth) {
     finish_before(block);
   } else if (plan_.depth_in_order(2) == depth) {
     if (plan_.whole == 0) emit_finish(block);
-    block.push_back(on(direct_ ? "store0" : "vector", program::Release{"c", 0}));
+    block.push_back(released("c"));
   }
-  for (int i = 0; i < 2; ++i)
-    if (plan_.depth_in_order(static_cast<std::size_t>(i)) == depth) emit_release(i, block);
   return block;
 }
 
@@ -358,8 +356,9 @@ program::Scope ProductLowering::lower() {
   make_accumulator();
   make_leaves();
   make_outputs();
-  scope_.body = level(0);
-  if (finishes_later()) finish_last(scope_.body);
+  program::Block body = level(0);
+  if (finishes_later()) finish_last(body);
+  scope_ = write_kernel(std::move(scope_), rings_, std::move(body));
   if (split_.used() < context_.machine.core.count) {
     program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};
     scope_.body = {};

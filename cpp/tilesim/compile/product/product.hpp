@@ -6,6 +6,7 @@
 
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/writer/kernel_writer.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 #include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/cost.hpp"
@@ -127,8 +128,7 @@ class ProductLowering {
   void make_accumulator();
   void make_leaves();
   void make_outputs();
-  void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
-                std::vector<std::string> consumers);
+  Ring& add_ring(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth);
 
   // product.cpp
   void keep_reduced_columns_whole();
@@ -237,10 +237,7 @@ class ProductLowering {
   void emit_operands(const std::vector<int>& operands, program::Block& block);
   void emit_load(int index, program::Block& block);
   void emit_prologue(int index, program::Block& block);
-  void emit_release(int index, program::Block& block);
-  void emit_arrived(int index, program::Block& block);
   void emit_unfold(program::Block& block);
-  std::vector<std::string> readers(int index) const;
   void emit_on_vector(program::Block& block);
   bool finishes_later() const;
   program::Block finish_of(const std::vector<Expr>& trip, std::int64_t back);
@@ -264,9 +261,6 @@ class ProductLowering {
   Expr sums_offset(std::size_t product) const;
   std::vector<Expr> result_start() const;
   std::vector<Expr> result_extent() const;
-  std::string load_queue(int index) const;
-  /// Queues of the multiplying units: one per array, or the vector unit's queue.
-  std::vector<std::string> mma_queues() const;
 
   Context& context_;
   const Kernel& kernel_;
@@ -281,6 +275,7 @@ class ProductLowering {
   mapping::KernelPlan plan_;
   Domain domain_;
   program::Scope scope_;
+  std::vector<Ring> rings_;
   Operand operands_[2];
   std::int64_t leader_[2] = {-1, -1};  ///< current leader of the cores that fetch an operand in turn
   std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;

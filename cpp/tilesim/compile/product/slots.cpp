@@ -7,16 +7,10 @@
 
 namespace tilesim::lower {
 
-void ProductLowering::add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth,
-                               bool accumulator, std::vector<std::string> consumers) {
-  program::Slot slot;
-  slot.name = name;
-  slot.dtype = dtype;
-  slot.elements = std::max<std::int64_t>(1, elements);
-  slot.depth = depth;
-  slot.accumulator = accumulator;
-  slot.consumers = std::move(consumers);
-  scope_.slots.push_back(std::move(slot));
+Ring& ProductLowering::add_ring(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth) {
+  Ring& ring = rings_.emplace_back(Ring{name, dtype, elements, depth});
+  ring.renewed = true;
+  return ring;
 }
 
 void ProductLowering::make_operand(int index) {
@@ -36,13 +30,17 @@ void ProductLowering::make_operand(int index) {
     }
   }
   const DType dtype = problem_.dtypes[static_cast<std::size_t>(index)];
-  for (std::int64_t leader = 0; leader < buffer.leaders; ++leader)
-    add_slot(ring_name(index, leader), dtype, buffer.elements, buffer.depth / buffer.leaders, false, readers(index));
-  if (index == 0 && nest_.unfold > 0)
-    add_slot(unfolded_slot, dtype, plan_.unfolded.elements, plan_.unfolded.depth, false, mma_queues());
+  const std::int64_t queue = index % load_queues_;
+  for (std::int64_t leader = 0; leader < buffer.leaders; ++leader) {
+    Ring& ring = add_ring(ring_name(index, leader), dtype, buffer.elements, buffer.depth / buffer.leaders);
+    ring.load_queue = queue;
+    if (buffer.pieces > 1)
+      for (const int dim : buffer.cut) ring.pieces.push_back("s_" + domain_.names[static_cast<std::size_t>(dim)]);
+  }
+  if (index == 0 && nest_.unfold > 0) add_ring(unfolded_slot, dtype, plan_.unfolded.elements, plan_.unfolded.depth);
   if (buffer.sent)
-    add_slot(std::string(index == 0 ? "a" : "b") + "_stage", dtype, buffer.elements, mapping::sending_buffers, false,
-             {"send"});
+    add_ring(std::string(index == 0 ? "a" : "b") + "_stage", dtype, buffer.elements, mapping::sending_buffers)
+        .load_queue = queue;
 }
 
 void ProductLowering::make_leaf(const LeafSource& source, const Shape& extents) {
@@ -51,7 +49,7 @@ void ProductLowering::make_leaf(const LeafSource& source, const Shape& extents) 
   Leaf leaf{source.value, stem + std::to_string(leaves.size()), row_major_strides(extents), source.axis_of};
   if (source.bias_of >= 0) bias_leaf_[source.bias_of] = static_cast<int>(leaves.size());
   const DType dtype = context_.placements[static_cast<std::size_t>(source.value)].dtype;
-  add_slot(leaf.slot, dtype, element_count(extents), mapping::vector_buffers, false, {"vector"});
+  add_ring(leaf.slot, dtype, element_count(extents), mapping::vector_buffers).load_queue = 1 % load_queues_;
   leaves.push_back(std::move(leaf));
 }
 
@@ -66,9 +64,9 @@ void ProductLowering::make_accumulator() {
   const mapping::KernelPlan::TileRing& sums = plan_.buffers[2];
   accumulator_strides_ = row_major_strides(sums.extents);
   direct_ = stores_sums(context_, kernel_, problem_.dtypes[2]);
-  add_slot("c", problem_.dtypes[2], sums.elements, sums.depth,
-           context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector,
-           {direct_ ? "store0" : "vector"});
+  Ring& ring = add_ring("c", problem_.dtypes[2], sums.elements, sums.depth);
+  ring.accumulator = context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector;
+  ring.counted = true;
 }
 
 void ProductLowering::make_outputs() {
@@ -80,8 +78,7 @@ void ProductLowering::make_outputs() {
     output.reduce = problem_.outputs[i].reduced;
     output.slot_strides = row_major_strides(plan_.outputs[i].extents);
     for (int axis : output.reduce) output.slot_strides[static_cast<std::size_t>(axis)] = 0;
-    add_slot(output.slot, problem_.outputs[i].dtype, plan_.outputs[i].elements, plan_.outputs[i].depth, false,
-             {"store0"});
+    add_ring(output.slot, problem_.outputs[i].dtype, plan_.outputs[i].elements, plan_.outputs[i].depth);
     outputs_.push_back(std::move(output));
   }
 }

@@ -50,7 +50,7 @@ void ProductLowering::emit_on_vector(Block& block) {
   output.node = 2;
   compute.outputs.push_back(std::move(output));
   Block inner;
-  inner.push_back(on("vector", std::move(compute)));
+  inner.push_back(statement(std::move(compute)));
   for (std::size_t i = looped.size(); i-- > 0;) {
     Block body = std::move(inner);
     inner.clear();

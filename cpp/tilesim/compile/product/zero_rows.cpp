@@ -92,7 +92,6 @@ program::Block ProductLowering::zero_tile_level(std::size_t depth) {
     if (plan_.depth_in_order(static_cast<std::size_t>(i)) == depth) fetched.push_back(i);
   emit_operands(fetched, tile);
   emit_mma(tile);
-  for (int i : fetched) emit_release(i, tile);
   block = where_left(is_left(), std::move(tile));
   finish_window(block);
   return block;

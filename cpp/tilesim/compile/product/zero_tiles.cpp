@@ -240,7 +240,7 @@ Block ProductLowering::where_left(const Expr& condition, Block block) const {
 void ProductLowering::fill_zero_sums(Block& block) {
   std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= results_in_pieces() ? piece_trips(dim) : 1;
-  block.push_back(on("vector", program::Wait{"c", 0, {}, 0, windows_before() * Expr(all + 1) + Expr(all)}));
+  block.push_back(counted("c", windows_before() * Expr(all + 1) + Expr(all)));
   const bool cut = std::find(plan_.cut.begin(), plan_.cut.end(), zero_across_) != plan_.cut.end();
   const std::vector<int> dims = cut ? std::vector<int>{zero_across_} : std::vector<int>{};
   at_piece_.insert(dims.begin(), dims.end());
@@ -257,13 +257,13 @@ void ProductLowering::fill_zero_sums(Block& block) {
   const std::int64_t last = counted[0] - 1;
   const Expr left = Expr::read(zeros_.before, {Expr(last), floor_div(start(zero_across_), zero_tile)});
   Block fill, piece;
-  fill.push_back(on("vector", std::move(zeros)));
+  fill.push_back(statement(std::move(zeros)));
   fill = where_left(equal(left, Expr(0)), std::move(fill));
   const Expr some = some_elements(dims);
   piece = some.is_constant() ? std::move(fill) : where_left(some, std::move(fill));
   at_piece_.clear();
   wrap_pieces(dims, std::move(piece), block);
-  block.push_back(on("vector", program::Commit{"c", 0, 1}));
+  block.push_back(complete("c"));
 }
 
 }  // namespace tilesim::lower

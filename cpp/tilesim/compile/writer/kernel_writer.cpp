@@ -44,8 +44,12 @@ class Writer {
   explicit Writer(const std::vector<Ring>& rings)
       : rings_(rings),
         consumers_(rings.size()),
+        begins_(rings.size()),
+        later_(rings.size()),
+        written_(rings.size()),
         commits_(rings.size()),
         waited_(rings.size()),
+        back_(rings.size()),
         changed_(rings.size()),
         filled_(rings.size()) {
     for (std::size_t i = 0; i < rings.size(); ++i) numbers_.emplace(rings[i].name, i);
@@ -84,6 +88,8 @@ class Writer {
         statement.queue = "store0";
       else if (std::holds_alternative<program::PermuteOp>(action))
         statement.queue = "cross_lane";
+      else if (std::holds_alternative<program::Send>(action))
+        statement.queue = "send";
       else if (std::holds_alternative<program::VectorOp>(action) || std::holds_alternative<program::SortOp>(action) ||
                std::holds_alternative<program::IndexedOp>(action))
         statement.queue = "vector";
@@ -97,7 +103,7 @@ class Writer {
            });
   }
 
-  /// Accesses of one load, store or compute.
+  /// Accesses of one load, store, send or compute. A tile from another core is written on no queue.
   std::vector<Use> accesses(const Statement& s) const {
     std::vector<Use> found;
     std::vector<const View*> in, out;
@@ -109,7 +115,7 @@ class Writer {
       (writes ? use.writes : use.reads) = true;
       use.begins = !use.reads;
       use.updates = use.writes;
-      use.loads = std::holds_alternative<program::Load>(s.action);
+      use.loads = std::holds_alternative<program::Load>(s.action) || s.queue.empty();
     };
     const auto read = [&](const View& view) { access(view.slot, false), in.push_back(&view); };
     const auto written = [&](const View& view) { access(view.slot, true), out.push_back(&view); };
@@ -119,6 +125,8 @@ class Writer {
     };
     if (const auto* load = std::get_if<program::Load>(&s.action)) access(load->transfer.slot, true);
     if (const auto* store = std::get_if<program::Store>(&s.action)) access(store->transfer.slot, false);
+    if (const auto* receive = std::get_if<program::Receive>(&s.action)) access(receive->slot, true);
+    if (const auto* send = std::get_if<program::Send>(&s.action)) access(send->from.slot, false);
     if (const auto* mma = std::get_if<program::MmaOp>(&s.action))
       read(mma->a), read(mma->b), added(mma->c, mma->accumulate);
     if (const auto* vector = std::get_if<program::VectorOp>(&s.action)) {
@@ -235,18 +243,25 @@ class Writer {
   }
 
   /// Sets each ring's consumers: queues that read it without writing, else the queue of its last use. An unused ring
-  /// keeps its bytes.
+  /// keeps its bytes. Also sets the queues that write a ring before a piece of it is complete, and those only after.
   void find_consumers(const Block& body) {
     std::vector<std::string> last(rings_.size(), "vector");
+    std::set<std::size_t> complete;
     program::for_each(body, [&](const Statement& statement) {
+      if (const auto* piece = std::get_if<program::Commit>(&statement.action)) complete.insert(ring_of(piece->slot));
       for (const Use& use : accesses(statement)) {
-        std::vector<std::string>& consumers = consumers_[use.ring];
         last[use.ring] = use.queue;
-        if (!use.writes && std::ranges::find(consumers, use.queue) == consumers.end()) consumers.push_back(use.queue);
+        if (!use.writes) add(consumers_[use.ring], use.queue);
+        if (use.writes && !complete.contains(use.ring)) add(begins_[use.ring], use.queue);
+        if (use.writes && !std::ranges::count(begins_[use.ring], use.queue)) later_[use.ring].insert(use.queue);
       }
     });
     for (std::size_t i = 0; i < rings_.size(); ++i)
       if (consumers_[i].empty()) consumers_[i] = {last[i]};
+  }
+
+  static void add(std::vector<std::string>& queues, const std::string& queue) {
+    if (std::ranges::find(queues, queue) == queues.end()) queues.push_back(queue);
   }
 
   static bool reads(const std::vector<Use>& uses, std::size_t ring) {
@@ -259,12 +274,11 @@ class Writer {
   /// Whether a statement commits a ring once, at its end. A loop does if no statement inside reads the ring, or if it
   /// carries the ring; a branch does if neither side hands the ring over.
   bool finishes(const Statement& statement, const std::vector<Use>& uses, std::size_t ring) const {
-    const bool counted = rings_[ring].counted;
-    if (!open_.contains(ring) && !counted) return false;
+    if (!open_.contains(ring)) return false;
     if (const auto* loop = std::get_if<program::For>(&statement.action))
       return !in_pieces(ring, *loop) && (!reads(uses, ring) || loop->index == rings_[ring].carried);
     if (!is_branch(statement)) return true;
-    bool once = !counted;
+    bool once = true;
     program::for_each_body(statement, [&](const Block& side) {
       std::vector<Use> own;
       program::for_each(side, [&](const Statement& s) { add_uses(s, own); });
@@ -277,16 +291,20 @@ class Writer {
   /// Number of commits of a ring in one pass of a block.
   Expr commits_in(const Block& block, std::size_t ring) const {
     Expr count = 0;
-    for (const Statement& statement : block) {
-      const std::vector<Use> uses = uses_of(statement);
+    std::vector<std::vector<Use>> all;
+    for (const Statement& statement : block) all.push_back(uses_of(statement));
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const Statement& statement = block[i];
+      const std::vector<Use>& uses = all[i];
       const bool inside = writes(uses, ring) && !finishes(statement, uses, ring);
       if (const auto* loop = std::get_if<program::For>(&statement.action); loop && inside)
         count = count + in_trips(*loop, commits_in(loop->body, ring)).all;
       else if (const auto* branch = std::get_if<program::If>(&statement.action); branch && inside)
         count = count + if_taken(*branch, commits_in(branch->then, ring));
       else
-        count =
-            count + Expr(std::ranges::count_if(uses, [&](const Use& use) { return use.ring == ring && use.writes; }));
+        count = count + Expr(std::ranges::count_if(uses, [&](const Use& use) {
+                  return use.ring == ring && use.writes && !goes_on(use, i, block, all);
+                }));
     }
     return count;
   }
@@ -313,14 +331,13 @@ class Writer {
   void wait(std::size_t ring, const std::string& queue, Block& out) {
     const auto found = waited_[ring].find(queue);
     if (found != waited_[ring].end() && found->second == commits_[ring]) return;
-    out.push_back({program::Wait{rings_[ring].name, 0, {}, 0, commits_[ring]}, queue, {}});
+    out.push_back({program::Wait{rings_[ring].name, back_[ring], {}, 0, commits_[ring]}, queue, {}});
     waited_[ring].insert_or_assign(queue, commits_[ring]);
     changed_[ring].erase(queue);
   }
 
   void commit(const Use& use, Block& out) {
-    out.push_back({program::Commit{rings_[use.ring].name, 0, 1}, use.queue, {}});
-    if (rings_[use.ring].counted) return;
+    if (!use.queue.empty()) out.push_back({program::Commit{rings_[use.ring].name, 0, 1}, use.queue, {}});
     commits_[use.ring] = commits_[use.ring] + Expr(1);
     for (const auto& [other, last] : open_.at(use.ring).version.uses)
       if (other != use.queue) changed_[use.ring].insert(other);
@@ -328,18 +345,28 @@ class Writer {
 
   /// Whether a queue must wait before a statement reads a ring.
   bool waits(const Use& use, const std::vector<Use>& uses, const Statement& statement) const {
-    if (rings_[use.ring].counted) return use.reads && changed_[use.ring].contains(use.queue);
+    if (rings_[use.ring].counted) return changed_[use.ring].contains(use.queue);
     if (!use.reads || !open_.contains(use.ring) || late_.contains(use.ring)) return false;
-    const auto* loop = std::get_if<program::For>(&statement.action);
-    if (writes(uses, use.ring) && !finishes(statement, uses, use.ring)) return false;
-    if (!loop || writes(uses, use.ring)) return !use.updates || changed_[use.ring].contains(use.queue);
-    return !in_pieces(use.ring, *loop);
+    if (!writes(uses, use.ring)) return !has_pieces(use.ring, statement);
+    return finishes(statement, uses, use.ring) && (!use.updates || changed_[use.ring].contains(use.queue));
+  }
+
+  /// Whether a loop that is a statement, or lies in it, waits for pieces of a ring one by one.
+  bool has_pieces(std::size_t ring, const Statement& statement) const {
+    bool found = false;
+    const auto look = [&](const Statement& s) {
+      if (const auto* loop = std::get_if<program::For>(&s.action)) found |= in_pieces(ring, *loop);
+    };
+    if (rings_[ring].pieces.empty()) return false;
+    look(statement);
+    program::for_each_body(statement, [&](const Block& body) { program::for_each(body, look); });
+    return found;
   }
 
   /// Acquires a version for the queues that write it before they read it.
   void acquire(std::size_t ring, const Version& version, const Block& block, Block& out) {
     require(!version.writers.empty(), "a ring is read before it is written");
-    out.push_back({program::Acquire{rings_[ring].name, version.writers}, {}, {}});
+    if (!version.writers[0].empty()) out.push_back({program::Acquire{rings_[ring].name, version.writers}, {}, {}});
     commits_[ring] = 0;
     open(ring, version, block);
   }
@@ -360,12 +387,14 @@ class Writer {
 
   /// Whether the next statement that uses the version also writes it on the queue of `use`: both share one commit.
   bool goes_on(const Use& use, std::size_t i, const Block& block, const std::vector<std::vector<Use>>& all) const {
-    if (!owns(block, use.ring)) return false;
-    const std::vector<std::size_t>& statements = open_.at(use.ring).version.statements;
-    const auto found = std::ranges::find(statements, i);
-    if (found == statements.end() || found + 1 == statements.end()) return false;
-    const std::size_t next = found[1];
-    return finishes(block[next], all[next], use.ring) && std::ranges::all_of(all[next], [&](const Use& other) {
+    const auto uses_it = [&](const std::vector<Use>& uses) {
+      return std::ranges::find(uses, use.ring, &Use::ring) != uses.end();
+    };
+    const auto next = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end(), uses_it);
+    if (next == all.end()) return false;
+    const auto number = static_cast<std::size_t>(next - all.begin());
+    if (owns(block, use.ring) && !std::ranges::count(open_.at(use.ring).version.statements, number)) return false;
+    return finishes(block[number], *next, use.ring) && std::ranges::all_of(*next, [&](const Use& other) {
              return other.ring != use.ring || (other.queue == use.queue && other.updates);
            });
   }
@@ -439,20 +468,27 @@ class Writer {
     } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
       write_branch(*branch, uses, statement, out);
     } else if (const auto* begun = std::get_if<program::Acquire>(&statement.action)) {
-      const Ring& ring = rings_[ring_of(begun->slot)];
-      out.push_back({program::Acquire{ring.name, {"load" + std::to_string(ring.load_queue)}}, {}, {}});
+      const std::size_t ring = ring_of(begun->slot);
+      changed_[ring].clear();
+      out.push_back({program::Acquire{begun->slot, begins_[ring]}, {}, {}});
+    } else if (const auto* piece = std::get_if<program::Commit>(&statement.action)) {
+      for (const std::string& queue : std::exchange(written_[ring_of(piece->slot)], {}))
+        out.push_back({program::Commit{piece->slot, 0, piece->pieces}, queue, {}});
     } else if (const auto* count = std::get_if<program::Wait>(&statement.action)) {
       const std::size_t ring = ring_of(count->slot);
-      commits_[ring] = count->pieces;
+      commits_[ring] = count->pieces, back_[ring] = count->back;
       waited_[ring].clear();
       changed_[ring] = {consumers_[ring].begin(), consumers_[ring].end()};
+      changed_[ring].insert(later_[ring].begin(), later_[ring].end());
     } else if (const auto* last = std::get_if<program::Release>(&statement.action)) {
       const std::size_t ring = ring_of(last->slot);
       for (const std::string& queue : consumers_[ring]) {
         if (changed_[ring].contains(queue)) wait(ring, queue, out);
-        out.push_back({program::Release{last->slot, 0}, queue, {}});
+        out.push_back({program::Release{last->slot, last->back}, queue, {}});
       }
     } else {
+      for (const Use& use : uses)
+        if (use.writes && rings_[use.ring].counted) add(written_[use.ring], use.queue);
       out.push_back(statement);
     }
   }
@@ -460,14 +496,20 @@ class Writer {
   void write_branch(const program::If& branch, const std::vector<Use>& uses, const Statement& statement, Block& out) {
     std::set<std::size_t> late, handed;
     for (const Use& use : uses)
-      if (open_.contains(use.ring) && !late_.contains(use.ring))
+      if (open_.contains(use.ring) && !late_.contains(use.ring) && writes(uses, use.ring))
         (finishes(statement, uses, use.ring) ? late : handed).insert(use.ring);
     late_.insert(late.begin(), late.end());
     const std::vector<Expr> before = commits_;
+    std::vector<std::map<std::string, Expr>> waited = waited_;
+    std::vector<std::set<std::string>> changed = changed_;
     program::If written{branch.condition, write(branch.then), {}};
     require(handed.empty() || branch.otherwise.empty(), "both sides of a branch hand a ring over");
+    changed_.swap(changed);
     written.otherwise = write(branch.otherwise);
+    for (std::size_t ring = 0; ring < rings_.size(); ++ring)
+      changed_[ring].insert(changed[ring].begin(), changed[ring].end());
     for (const std::size_t ring : late) late_.erase(ring);
+    waited_.swap(waited);
     for (const std::size_t ring : handed) {
       waited_[ring].clear();
       commits_[ring] = before[ring] + if_taken(branch, commits_[ring] - before[ring]);
@@ -510,7 +552,7 @@ class Writer {
     for (const Use& use : uses) {
       const std::size_t ring = use.ring;
       if (late_.contains(ring) || turns(uses, ring)) continue;
-      if (rings_[ring].counted ? !finishes(statement, uses, ring) : !open_.contains(ring)) continue;
+      if (!open_.contains(ring)) continue;
       if (!writes(uses, ring)) {
         if (in_pieces(ring, loop) && read.emplace(ring, filled_[ring]).second) enter_pieces(ring, loop);
       } else if (finishes(statement, uses, ring)) {
@@ -566,10 +608,15 @@ class Writer {
   const std::vector<Ring>& rings_;
   std::map<std::string, std::size_t> numbers_;  ///< of the rings, by name
   std::vector<std::vector<std::string>> consumers_;
+  // Counted rings: queues that write before a piece is complete; others that write; those since the last piece.
+  std::vector<std::vector<std::string>> begins_;
+  std::vector<std::set<std::string>> later_;
+  std::vector<std::vector<std::string>> written_;
   // Per ring: state of its current version before the current statement.
   std::vector<Expr> commits_;
   std::vector<std::map<std::string, Expr>> waited_;  ///< by queue
-  std::vector<std::set<std::string>> changed_;       ///< queues that have not waited since another queue wrote
+  std::vector<std::int64_t> back_;
+  std::vector<std::set<std::string>> changed_;  ///< queues that have not waited since another queue wrote
   std::vector<Filled> filled_;
   std::map<std::size_t, Open> open_;  ///< rings that have a version
   std::set<std::size_t> turning_;     ///< rings that enclosing loops hand over from trip to trip
@@ -587,6 +634,8 @@ program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings
 Statement statement(program::Action action) { return {std::move(action), {}, {}}; }
 
 Statement begun(const std::string& ring) { return statement(program::Acquire{ring, {}}); }
+
+Statement complete(const std::string& ring, std::int64_t pieces) { return statement(program::Commit{ring, 0, pieces}); }
 
 Statement counted(const std::string& ring, const Expr& pieces) {
   return statement(program::Wait{ring, 0, {}, 0, pieces});

@@ -23,7 +23,7 @@ struct Ring {
   /// version that the previous trip wrote, on another queue.
   bool renewed = false;
   bool accumulator = false;
-  bool counted = false;  ///< conditions decide when a version begins and ends, and which trips load a piece of it
+  bool counted = false;  ///< conditions decide when a version begins and ends, and when a piece of it is complete
 };
 
 /// Completes a kernel. `body` has loads, stores, computes, loops and branches; a statement without a queue gets that of
@@ -31,14 +31,18 @@ struct Ring {
 /// before each read (for all writes so far), and released by each reading queue after its last read. A compute that
 /// updates in place (writes the views that it reads) does not wait for what its own queue has written. A loop that
 /// writes a ring and does not read it, or that carries it, counts as one statement; so does a branch, unless it hands
-/// the ring over inside, or a version lies in it. Loops that read pieces wait for one piece in each trip.
+/// the ring over inside, or a version lies in it. Loops that read pieces wait for one piece in each trip. A tile that
+/// another core sends (Receive) counts as one write.
 program::Scope write_kernel(program::Scope scope, const std::vector<Ring>& rings, program::Block body);
 
 /// A statement for `write_kernel`, on the queue of its unit.
 program::Statement statement(program::Action action);
 
-/// Statements about a counted ring: a version begins; later readers wait for this many pieces of it; it ends.
+/// Statements about a counted ring: a version begins; what has been written since the last such statement completes
+/// pieces on each writing queue; later readers wait for this many pieces; the version ends. A queue that writes only
+/// after the first complete piece waits too.
 program::Statement begun(const std::string& ring);
+program::Statement complete(const std::string& ring, std::int64_t pieces = 1);
 program::Statement counted(const std::string& ring, const Expr& pieces);
 program::Statement released(const std::string& ring);
 
