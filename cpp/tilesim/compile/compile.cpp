@@ -206,6 +206,7 @@ class Compiler {
       facts_[name].clear();
       bodies_[name] = {&function, {}, {}, context.scalars, context.counters};
       round.block.clear();
+      round.before = round.kept_apart;
       round.whole = true;
       if (options_.cancel) options_.cancel->begin(static_cast<double>(kernels.size()));
       for (const Kernel& kernel : kernels) {
@@ -233,7 +234,7 @@ class Compiler {
   /// Lowers the kernels of a function until one is rejected; the next round splits the rejected kernels.
   struct Round {
     program::Block block;
-    lower::KeptApart kept_apart;
+    lower::KeptApart before, kept_apart;  ///< for this round; for the next one
     std::vector<std::string> notes;
     bool whole = true;  ///< no kernel is rejected so far
   };
@@ -255,7 +256,7 @@ class Compiler {
     LoweredKernel lowered = lower_kernel(context, kernel, machine_);
     if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be rejected too
       const bool apart = !lower::is_given(function, kernel, options_) &&
-                         lower::take_apart(function, kernel, *refused, round.kept_apart);
+                         lower::take_apart(function, kernel, *refused, round.before, round.kept_apart);
       if (round.whole && !apart) throw UserError(refused->why);
       round.whole = false;
       if (!apart) return;  // the next round may succeed with another kernel split

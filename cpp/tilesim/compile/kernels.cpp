@@ -29,7 +29,8 @@ bool joined_already(const GraphFunction& function, const Kernel& kernel, const p
   return scope && scope->body.empty() && function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::concat;
 }
 
-bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart) {
+bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, const KeptApart& before,
+                KeptApart& kept_apart) {
   const Apart why{refused.by_price, refused.text()};
   if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {
     for (const Kernel::SiblingProduct& part : kernel.parts)
@@ -40,7 +41,12 @@ bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refus
   for (int op : kernel.ops)
     for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
   bool changed = false;
-  const auto keep = [&](ValueId value) { changed |= kept_apart.try_emplace(function.value(value).name, why).second; };
+  const auto keep = [&](ValueId value) {
+    const std::string& name = function.value(value).name;
+    if (before.contains(name)) return;
+    kept_apart.try_emplace(name, why);
+    changed = true;
+  };
   for (int op : kernel.ops)
     if (kernel.anchor >= 0 && function.ops[static_cast<std::size_t>(op)].kind == Kind::reduce)
       for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)

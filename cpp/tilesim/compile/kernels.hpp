@@ -26,7 +26,8 @@ bool joined_already(const GraphFunction& function, const Kernel& kernel, const p
 
 /// Splits the kernel's fused operations: first sibling products, then a reduction after a product, then operations that
 /// feed the product, then everything. False when nothing is left to split.
-bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart);
+bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, const KeptApart& before,
+                KeptApart& kept_apart);
 
 /// Whether operations of the kind need whole rows on chip, and cannot be lowered if these do not fit.
 bool holds_whole_rows(Kind kind);
