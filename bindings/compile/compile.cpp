@@ -61,7 +61,8 @@ tilesim::Timed timed(const tilesim::program::Program& program, const tilesim::Ma
   for (const tilesim::UnitUse& unit : result.units)
     if (unit.kind == "array" || unit.kind == "vector")
       busy[unit.kind] += unit.cycles[static_cast<int>(tilesim::UnitState::busy)];
-  return {result.cycles, std::max(busy["vector"], busy["array"] / std::max<std::int64_t>(1, machine.core.array.count))};
+  return {result.cycles, std::max(busy["vector"], busy["array"] / std::max<std::int64_t>(1, machine.core.array.count)),
+          result.memory_read_bytes + result.memory_written_bytes};
 }
 
 tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine,

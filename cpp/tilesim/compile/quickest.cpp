@@ -35,7 +35,8 @@ class Quickest {
     making_ = making(graph_, machine_, options_);
     program_ = making_->finished(options_.residency);
     several_ = program::contents(program_).kernels.size() > 1;
-    const bool short_enough = varies_residency() || (varies_cores() && has_at_most(program_, most_operations));
+    const bool varies = varies_cores() || varies_nests();
+    const bool short_enough = varies_residency() || (varies && has_at_most(program_, most_operations));
     if (options_.timed && !native() && short_enough) choose();
     making_->tell();
     return std::move(program_);
@@ -47,6 +48,13 @@ class Quickest {
   bool varies_residency() const {
     return options_.residency == "auto" && options_.only.empty() && several_ &&
            has_at_most(program_, most_with_residency);
+  }
+  /// Whether all nests are searched.
+  bool varies_nests() const {
+    const LoweringProfile& profile = machine_.lowering;
+    const bool searched = options_.mapping == "profile" && !profile.product && !profile.convolution;
+    return (searched || options_.mapping == "cost") && options_.mappings.empty() && options_.vectors.empty() &&
+           options_.only.empty();
   }
   bool varies_cores() const {
     return options_.cores == 0 && machine_.core.count > 1 && machine_.sorts.empty() && options_.contexts <= 1 &&
@@ -62,6 +70,7 @@ class Quickest {
     const std::shared_ptr<Making> all = making_;
     consider_residency(all, options_);
     consider_slower_memory(options_);
+    consider_heuristic(options_);
     constexpr double close = 1.2, near = 1.5, far = 2;
     for (std::int64_t cores = machine_.core.count / 2; cores >= 1 && varies_cores(); cores /= 2) {
       if (time_.work >= cores * time_.cycles) return;  // even fully busy, so few cores would be slower
@@ -70,7 +79,7 @@ class Quickest {
       const std::shared_ptr<Making> made = make(fewer, all.get());
       const double behind = consider(made, {options_.residency});
       if (behind < near) consider_residency(made, fewer);
-      if (behind < close) consider_slower_memory(fewer);
+      if (behind < close) consider_slower_memory(fewer), consider_heuristic(fewer);
       if (behind > far) return;
     }
   }
@@ -83,10 +92,22 @@ class Quickest {
     consider(make(options, made.get()), {"none"});
   }
 
-  /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip.
+  /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip. A program that
+  /// moves little more than inputs, weights and outputs gains nothing.
   void consider_slower_memory(CompileOptions options) {
+    constexpr double little = 1.25;
+    if (!varies_residency() || static_cast<double>(time_.bytes) < little * least_bytes_) return;
     options.slower_memory = 2;
-    if (varies_residency()) consider(make(options), {"auto", "fitting"});
+    consider(make(options), {"auto", "fitting"});
+  }
+
+  /// Lowers with the heuristic's nests: estimates of the search are a few percent off, and do not know residency.
+  void consider_heuristic(CompileOptions options) {
+    if (!varies_nests()) return;
+    options.mapping = "heuristic";
+    std::vector<std::string> residencies{options_.residency};
+    if (varies_residency()) residencies.push_back("fitting");
+    consider(make(options), residencies);
   }
 
   std::shared_ptr<Making> make(CompileOptions options, const Making* known = nullptr) {
@@ -119,6 +140,7 @@ class Quickest {
   std::shared_ptr<Making> making_;
   program::Program program_;
   Timed time_;
+  double least_bytes_ = static_cast<double>(compulsory_bytes(graph_));
   bool several_ = false;  ///< the program has several kernels
 };
 

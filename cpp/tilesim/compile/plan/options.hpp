@@ -45,8 +45,9 @@ namespace program {
 struct Program;
 }
 
-/// Cycles of a program, and a lower bound from work: busy cycles of the busiest type of unit, summed over all cores.
-struct Timed { std::int64_t cycles = 0, work = 0; };
+/// Cycles of a program; a lower bound from work: busy cycles of the busiest type of unit, summed over all cores; bytes
+/// to and from memory.
+struct Timed { std::int64_t cycles = 0, work = 0, bytes = 0; };
 
 struct CompileOptions {
   std::string fuse = "all";                             ///< all | none | comma-separated names of rules
