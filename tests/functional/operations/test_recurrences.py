@@ -301,7 +301,7 @@ def test_loops_without_kernels_and_states_that_are_not_read(machine: str, consta
     assert result.memory_bytes >= ts.lower_bound(looped(reads, constant), machine).bytes
 
 
-@pytest.mark.parametrize("kept", [1])
+@pytest.mark.parametrize("kept", [1, 2])
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
 def test_the_last_trip_reads_its_state_before_it_is_permuted(machine: str, kept: int) -> None:
     """The state lies along other lanes than in memory: the cross-lane unit permutes it in place after the loop."""
