@@ -376,14 +376,14 @@ class Writer {
   /// Whether another queue writes what `use` has read in statement `i` after its last commit, and waits for nothing
   /// that follows the read. A loop whose trips alternate copies commits the copy that it writes; the other is free by
   /// then.
-  bool overtaken(const Use& use, std::size_t i, const Block& block) const {
+  bool overtaken(const Use& use, std::size_t i, const Block& block, const std::vector<std::vector<Use>>& all) const {
     if (!use.reads || !owns(block, use.ring)) return false;
     const std::size_t last = open_.at(use.ring).version.last();
     const View* committed = nullptr;
     std::set<std::string> behind;   ///< queues that wait for what follows the read
     std::set<std::size_t> results;  ///< rings that the read and those queues write
     bool read = false, again = last == i, found = false;
-    for (std::size_t k = i; k <= last && !again; ++k)
+    for (std::size_t k = i; k <= last && !again; ++k) {
       for_each_inside(block[k], [&](const Statement& s) {
         const std::vector<Use> own = accesses(s);
         const auto here = std::ranges::find(own, use.ring, &Use::ring);
@@ -398,9 +398,16 @@ class Writer {
           behind.insert(s.queue);
         found |= read && k > i && writes && !behind.contains(s.queue);
         if (!reads && !behind.contains(s.queue)) return;
-        for (const Use& one : own)
-          if (one.writes) results.insert(one.ring);
+        for (const Use& one : own) {
+          if (!one.writes) continue;
+          results.insert(one.ring);
+          const bool released = !open_.contains(one.ring) && std::ranges::count(consumers_[one.ring], s.queue) > 0;
+          if (released) behind.insert(s.queue);  // has waited for the result in the trip
+        }
       });
+      for (const Use& one : all[k])  // committed after the loop
+        if (one.writes && behind.contains(one.queue) && finishes(block[k], all[k], one.ring)) results.insert(one.ring);
+    }
     return found;
   }
 
@@ -436,7 +443,7 @@ class Writer {
       for (std::size_t i = first; i < end; ++i) write_statement(block[i], all[i], out);
       each([&](const Use& use, std::size_t i) {
         const bool hands_over = use.writes && finished.contains({i, use.ring}) && !goes_on(use, i, block, all);
-        if (hands_over || overtaken(use, i, block)) commit(use, out);
+        if (hands_over || overtaken(use, i, block, all)) commit(use, out);
       });
       each([&](const Use& use, std::size_t i) {
         if (owns(block, use.ring)) release(use, i, out);
