@@ -103,6 +103,32 @@ def test_memory_is_bound_by_what_it_reaches(machine: str) -> None:
     assert banks.memory_seconds == pytest.approx(bound.bytes / peak, rel=1e-9)
 
 
+@pytest.mark.parametrize("rows", [3, 5])
+@pytest.mark.parametrize("trips", [0, 3])
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
+def test_a_loop_overwrites_results_and_passes_states_on(machine: str, trips: int, rows: int) -> None:
+    """Three trips each write one of `rows` rows of r; x passes unread, and q takes the place of p, which nothing reads.
+    By hand, in rows of 40: r once, what three trips leave of it once more, s for the first trip."""
+    b = ts.GraphBuilder("g")
+    more, step = b.function("more"), b.function("step")
+    types = {"i": ((), "i32")} | {name: ((1, 40), "f32") for name in "sxpq"} | {"r": ((rows, 1, 40), "f32")}
+    tests, old = ({n: f.input(n, *kind) for n, kind in types.items()} for f in (more, step))
+    more.output(more.apply("less", tests["i"], more.scalar(3, "i32")), "on")
+    zero, new = step.scalar(0, "i32"), step.apply("tanh", old["s"])
+    row = step.op("reshape", new, shape=[1, 1, 40])
+    updated = step.op("dynamic_update", old["r"], row, old["i"], zero, zero)
+    for name, value in (old | {"i": old["i"] + 1, "s": new, "p": old["q"], "r": updated}).items():
+        step.output(value, f"{name}.next")
+    start = [b.scalar(0, "i32") if name == "i" else b.input(name, kind[0]) for name, kind in types.items()]
+    known = {"trips": trips} if trips else {}
+    found = b.core.op("while", [t.value for t in start], known, "loop", len(types), ["more", "step"])
+    b.output(ts.graph.Tensor(b, found[-1]), "y")
+    graph = b.build()
+    bound, result = ts.lower_bound(graph, machine), ts.simulate(ts.compile(graph, machine))
+    assert bound.compulsory_bytes == 160 * (rows if trips == 0 else rows + (rows - 3) + 1)
+    assert bound.bytes <= result.memory_bytes and bound.seconds <= result.seconds
+
+
 def test_a_device_has_rates_alone() -> None:
     graph = ts.workloads.matmul(4096, 4096, 4096, dtype="f16")
     device = ts.Device.load("t4")

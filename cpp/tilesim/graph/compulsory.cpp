@@ -209,18 +209,20 @@ class Reads {
   }
 
  private:
-  /// Bytes of a value that operations other than `except` touch, at most its size.
-  std::int64_t by_operations(std::int32_t number, ValueId value, const Op* except) {
+  /// Bytes of a value that operations other than `except` touch, at most its size. `passed_on`: copies that are outputs
+  /// do not count.
+  std::int64_t by_operations(std::int32_t number, ValueId value, const Op* except, bool passed_on = false) {
     const GraphFunction& function = graph_.functions[at(number)];
     const std::int64_t all = packed(function.value(value).type);
     std::int64_t sum = 0;
     const std::vector<bool>& counts = leads_to_elements(number);
     for (const std::size_t reader : readers(number)[at(value)]) {
       const Op& op = function.ops[reader];
-      if (!counts[reader]) continue;
+      if (!counts[reader] || &op == except) continue;
+      if (passed_on && op.kind == Kind::copy && std::ranges::count(function.outputs, op.results[0]) > 0) continue;
       std::int64_t most = 0;  // what an operation names twice it may read once
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
-        if (op.operands[i] != value || &op == except) continue;
+        if (op.operands[i] != value) continue;
         const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
         most = std::max(most, follows ? of_input(op.functions[0], i) : moved_on(number, op, i));
       }
@@ -240,10 +242,7 @@ class Reads {
       for (std::size_t i = 0; i < index; ++i) read -= sources(number, op.operands[i]);
       return std::clamp<std::int64_t>(read, 0, touched);
     }
-    const auto unread = [&](std::int32_t callee) { return of_input(callee, index) == 0; };
-    if (op.kind == Kind::while_loop && std::ranges::all_of(op.functions, unread)) return 0;
-    if (op.kind == Kind::while_loop && op.attributes.integer("trips", 0) == 0)  // there may be no trip
-      return op.results[index] == no_value ? 0 : std::min(touched, of_result(number, op.results[index]));
+    if (op.kind == Kind::while_loop) return std::min(touched, of_state(number, op, index));
     if (touched > 0 && is_pointwise(function, op, index)) {  // no more elements than others touch of its result
       const int wide = std::max(1, bits(function.value(op.results[0]).type.dtype));
       const TensorType& type = function.value(op.operands[index]).type;
@@ -259,6 +258,24 @@ class Reads {
     const std::int64_t copies = std::max<std::int64_t>(1, ceil_div(whole, touched));
     if (op.kind == Kind::broadcast) return std::min(touched, ceil_div(read, copies));
     return std::clamp<std::int64_t>(read - std::max<std::int64_t>(0, whole - touched), 0, touched);
+  }
+
+  /// Bytes of the initial value of a loop's state: what its first trip reads, or all trips leave of a result that is
+  /// read. A loop of unknown trips may have none, or enough to overwrite all.
+  std::int64_t of_state(std::int32_t number, const Op& op, std::size_t index) {
+    const std::int32_t body = op.functions[1];
+    const GraphFunction& function = graph_.functions[at(body)];
+    const ValueId before = function.inputs[index], after = function.outputs[index];
+    const Op* last = maker(body, after);
+    const bool changes = last && !last->operands.empty() && last->operands[0] == before;
+    const bool stays = after == before || (changes && last->kind == Kind::copy);
+    const bool updated = changes && last->kind == Kind::dynamic_update;
+    const std::int64_t trips = op.attributes.integer("trips", 0);
+    const std::int64_t result = op.results[index] == no_value ? 0 : of_result(number, op.results[index]);
+    std::int64_t bytes = by_operations(body, before, updated ? last : nullptr, true);
+    if (stays) bytes = std::max(bytes, result);
+    if (updated && trips > 0) bytes = std::max(bytes, result - trips * packed(function.value(last->operands[1]).type));
+    return trips == 0 ? std::min(bytes, result) : bytes;
   }
 
   /// For each value of a function, the operations that read it, each once, in order.

@@ -141,6 +141,47 @@ BOOST_AUTO_TEST_CASE(trips_that_read_one_copy_and_write_the_other) {
   BOOST_CHECK_THROW(in_trips(min(Expr(4), Expr(1) + Expr(3) * chunk)), InternalError);
 }
 
+BOOST_AUTO_TEST_CASE(a_state_that_another_queue_permutes_after_its_last_read) {
+  const Expr t = Expr::symbol("t");
+  Statement read = vector({"s"}, "y");  // the copy that the trip has written
+  std::get<VectorOp>(read.action).inputs[0].offset = modulo(t + Expr(1), 2) * Expr(4);
+  const auto with = [&](Block trip, Block before) {
+    trip.insert(trip.begin(), alternated("s", t));
+    before.push_back(statement(PermuteOp{view("s"), view("s")}));
+    Block body{load("s"), repeat("t", 3, std::move(trip))};
+    std::ranges::move(before, std::back_inserter(body));
+    body.push_back(store("s"));
+    return written({ring("s"), ring("y"), ring("r"), ring("z")}, std::move(body));
+  };
+  const auto permuted = [](const std::string& commits, const std::string& all) {
+    return "cross_lane wait s " + commits + "\ncross_lane works\ncross_lane commit s\nstore0 wait s " + all +
+           "\nstore0 works\nstore0 release s\n";
+  };
+  BOOST_TEST(with({read}, {}) ==
+             "- acquire s for load0\nload0 works\nload0 commit s\n"
+             "t {\n"
+             "vector wait s t + 1\nvector works\nvector commit s\n"
+             "vector wait s t + 2\n- acquire y for vector\nvector works\nvector commit y\n"
+             "vector wait y 1\nvector release y\n"
+             "}\n"
+             "vector commit s\nvector wait s 5\nvector release s\n" +
+                 permuted("5", "6"));
+  // The unit waits for what follows the read, or permutes another copy: no commit. A stored result orders nothing.
+  const Block permuted_before{statement(PermuteOp{view("y"), view("y")}), store("y")};
+  BOOST_TEST(with({read}, permuted_before).ends_with(permuted("4", "5")));
+  std::get<VectorOp>(read.action).outputs[0].view.slot = "r";
+  BOOST_TEST(with({vector({}, "y"), read, vector({"r"}, "z")}, permuted_before).ends_with(permuted("4", "5")));
+  BOOST_TEST(with({vector({}, "y"), read}, permuted_before).ends_with(permuted("4", "5")));
+  BOOST_TEST(with({vector({}, "y"), read, store("r")}, permuted_before).ends_with(permuted("5", "6")));
+  BOOST_TEST(with({vector({"s"}, "y")}, {}).ends_with(permuted("4", "5")));
+}
+
+BOOST_AUTO_TEST_CASE(a_carried_ring_on_two_queues) {
+  Block trip{load("x"), vector({"x"}, "sum"), statement(PermuteOp{view("sum"), view("sum")})};
+  BOOST_CHECK_THROW(written({ring("x"), ring("sum", "k")}, {repeat("k", 3, std::move(trip)), store("sum")}),
+                    InternalError);
+}
+
 BOOST_AUTO_TEST_CASE(a_loop_of_unknown_trips_that_only_writes) {
   BOOST_TEST(written({ring("x"), ring("y")},
                      {load("x"), repeat("r", Expr::symbol("rows"), {vector({"x"}, "y")}), store("y")}) ==

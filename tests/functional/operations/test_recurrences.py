@@ -301,6 +301,26 @@ def test_loops_without_kernels_and_states_that_are_not_read(machine: str, consta
     assert result.memory_bytes >= ts.lower_bound(looped(reads, constant), machine).bytes
 
 
+@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
+def test_the_last_trip_reads_its_state_before_it_is_permuted(machine: str, kept: int) -> None:
+    """The state lies along other lanes than in memory: the cross-lane unit permutes it in place after the loop."""
+
+    def run(state: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            new = jnp.abs(state)
+            return new, jnp.maximum(state.max(1, keepdims=True), new).T
+
+        return jax.lax.scan(step, state, length=7)[:kept]
+
+    state = np.random.default_rng(0).standard_normal((9, 8)).astype(np.float32)
+    program = ts.compile(ts.from_jax(run, state), machine, lowering="best")
+    for order in ("text", "random"):
+        found = ts.execute(program, [state], order=order, seed=1, poison=True, find_races=True)
+        for mine, theirs in zip(found.values(), run(state), strict=True):
+            np.testing.assert_array_equal(mine, np.asarray(theirs))
+
+
 def test_the_state_stays_on_the_chip() -> None:
     """By hand: of 100 trips the inputs once, the results once; the state of 40,000 bytes only first and last."""
     values = [np.ones((100, 10000), np.float32), np.ones(10000, np.float32)]

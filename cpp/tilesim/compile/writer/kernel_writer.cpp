@@ -22,9 +22,10 @@ struct Use {
   std::size_t ring;
   std::string queue;
   bool reads, writes;
-  bool loads;    ///< the first access is a load
-  bool begins;   ///< the first access only writes
-  bool updates;  ///< each access writes what it reads, or reads nothing
+  bool loads;                                   ///< the first access is a load
+  bool begins;                                  ///< the first access only writes
+  bool updates;                                 ///< each access writes what it reads, or reads nothing
+  std::vector<const View*> from = {}, to = {};  ///< of a compute
 };
 
 /// A version of a ring, and the statements of a block that use it.
@@ -106,8 +107,7 @@ class Writer {
   /// Accesses of one load, store, send or compute. A tile from another core is written on no queue.
   std::vector<Use> accesses(const Statement& s) const {
     std::vector<Use> found;
-    std::vector<const View*> in, out;
-    const auto access = [&](const std::string& slot, bool writes) {
+    const auto access = [&](const std::string& slot, bool writes) -> Use& {
       const std::size_t ring = ring_of(slot);
       const auto known = std::ranges::find(found, ring, &Use::ring);
       Use& use =
@@ -116,9 +116,10 @@ class Writer {
       use.begins = !use.reads;
       use.updates = use.writes;
       use.loads = std::holds_alternative<program::Load>(s.action) || s.queue.empty();
+      return use;
     };
-    const auto read = [&](const View& view) { access(view.slot, false), in.push_back(&view); };
-    const auto written = [&](const View& view) { access(view.slot, true), out.push_back(&view); };
+    const auto read = [&](const View& view) { access(view.slot, false).from.push_back(&view); };
+    const auto written = [&](const View& view) { access(view.slot, true).to.push_back(&view); };
     const auto added = [&](const View& view, const Expr& accumulate) {
       if (accumulate.is_constant() && accumulate.value() != 0) read(view);
       written(view);
@@ -145,19 +146,21 @@ class Writer {
       std::ranges::for_each(opaque->writes, written);
     }
     for (Use& use : found)
-      for (const View* from : in)
-        for (const View* to : out)
-          if (from->slot == rings_[use.ring].name && from->slot == to->slot) use.updates &= same(*from, *to);
+      for (const View* from : use.from)
+        for (const View* to : use.to) use.updates &= same(*from, *to);
     return found;
   }
 
   /// Accesses of a statement and of all statements inside of it, in text order.
   std::vector<Use> uses_of(const Statement& whole) const {
     std::vector<Use> uses;
-    const auto of = [&](const Statement& s) { add_uses(s, uses); };
-    of(whole);
-    program::for_each_body(whole, [&](const Block& body) { program::for_each(body, of); });
+    for_each_inside(whole, [&](const Statement& s) { add_uses(s, uses); });
     return uses;
+  }
+
+  static void for_each_inside(const Statement& whole, const auto& call) {
+    call(whole);
+    program::for_each_body(whole, [&](const Block& body) { program::for_each(body, call); });
   }
 
   void add_uses(const Statement& s, std::vector<Use>& uses) const {
@@ -399,6 +402,44 @@ class Writer {
            });
   }
 
+  /// Whether another queue writes what `use` has read in statement `i` after its last commit, and waits for nothing
+  /// that follows the read. A loop whose trips alternate copies commits the copy that it writes; the other is free by
+  /// then.
+  bool overtaken(const Use& use, std::size_t i, const Block& block, const std::vector<std::vector<Use>>& all) const {
+    if (!use.reads || !owns(block, use.ring)) return false;
+    const std::size_t last = open_.at(use.ring).version.last();
+    const View* committed = nullptr;
+    std::set<std::string> behind;   ///< queues that wait for what follows the read
+    std::set<std::size_t> results;  ///< rings that the read and those queues write
+    bool read = false, again = last == i, found = false;
+    for (std::size_t k = i; k <= last && !again; ++k) {
+      for_each_inside(block[k], [&](const Statement& s) {
+        const std::vector<Use> own = accesses(s);
+        const auto here = std::ranges::find(own, use.ring, &Use::ring);
+        const bool writes = here != own.end() && here->writes, mine = here != own.end() && s.queue == use.queue;
+        again |= mine && k > i;
+        if (again) return;
+        if (mine && writes) read = false, committed = here->to.empty() ? nullptr : here->to.back();
+        const auto is_committed = [&](const View* from) { return from->offset == committed->offset; };
+        const bool reads = mine && !writes && (!committed || std::ranges::any_of(here->from, is_committed));
+        if (reads) read = true, behind.clear(), results.clear();
+        if (std::ranges::any_of(own, [&](const Use& one) { return one.reads && results.contains(one.ring); }))
+          behind.insert(s.queue);
+        found |= read && k > i && writes && !behind.contains(s.queue);
+        if (!reads && !behind.contains(s.queue)) return;
+        for (const Use& one : own) {
+          if (!one.writes) continue;
+          results.insert(one.ring);
+          const bool released = !open_.contains(one.ring) && std::ranges::count(consumers_[one.ring], s.queue) > 0;
+          if (released) behind.insert(s.queue);  // has waited for the result in the trip
+        }
+      });
+      for (const Use& one : all[k])  // committed after the loop
+        if (one.writes && behind.contains(one.queue) && finishes(block[k], all[k], one.ring)) results.insert(one.ring);
+    }
+    return found;
+  }
+
   Block write(const Block& block) {
     using Begins = Version::Begins;
     std::vector<std::vector<Use>> all;
@@ -430,7 +471,8 @@ class Writer {
       });
       for (std::size_t i = first; i < end; ++i) write_statement(block[i], all[i], out);
       each([&](const Use& use, std::size_t i) {
-        if (use.writes && finished.contains({i, use.ring}) && !goes_on(use, i, block, all)) commit(use, out);
+        const bool hands_over = use.writes && finished.contains({i, use.ring}) && !goes_on(use, i, block, all);
+        if (hands_over || overtaken(use, i, block, all)) commit(use, out);
       });
       each([&](const Use& use, std::size_t i) {
         if (owns(block, use.ring)) release(use, i, out);
@@ -556,6 +598,9 @@ class Writer {
       if (!writes(uses, ring)) {
         if (in_pieces(ring, loop) && read.emplace(ring, filled_[ring]).second) enter_pieces(ring, loop);
       } else if (finishes(statement, uses, ring)) {
+        const auto queues = std::ranges::count(uses, ring, &Use::ring);
+        require(loop.index != rings_[ring].carried || queues == 1,
+                "a loop that carries a ring uses it on several queues");
         late_.insert(ring), late.push_back(ring);
       } else if (use.writes && !each.contains(ring)) {
         each[ring] = in_trips(loop, commits_in(loop.body, ring));

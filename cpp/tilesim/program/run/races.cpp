@@ -83,7 +83,8 @@ void Races::acquire(std::size_t stream, const Operation& op) {
 void Races::commit(std::size_t stream, const Operation& op) {
   Version& v = live(stream, op.queue, op.slot, op.version);
   EventSet events = streams_[stream].queues[at(op.queue)];
-  if (const auto uses = v.by_queue.find(op.queue); uses != v.by_queue.end()) events.add(uses->second.writes);
+  if (const auto uses = v.by_queue.find(op.queue); uses != v.by_queue.end())
+    events.add(uses->second.users), events.add(uses->second.writes);
   std::int64_t total = op.pieces;
   if (!v.commits.empty()) {
     events.add(v.commits.back().second);

@@ -90,8 +90,7 @@ void Schedule::enqueue(std::size_t s, const Instruction& instruction) {
   ++stream.waiting;
 }
 
-/// A commit comes after the queue's earlier operations that write the version, a release after those that use it, a
-/// signal after all of them.
+/// A commit or release comes after the queue's earlier operations that use the version, a signal after all of them.
 void Schedule::add_effect(Node& node) {
   effects_.push_back(std::make_unique<Effect>());
   Effect& effect = *effects_.back();
@@ -103,14 +102,8 @@ void Schedule::add_effect(Node& node) {
     return;
   }
   Version& version = *node.versions[0];
-  for (Node* user : version.users) {
-    if (user->op.queue != op.queue) continue;
-    bool writes = false;
-    for (std::size_t i = 0; i < user->versions.size(); ++i) {
-      writes |= user->versions[i] == &version && user->op.views[i].written;
-    }
-    if (op.opcode == Opcode::release || writes) effect.after.push_back(user);
-  }
+  for (Node* user : version.users)
+    if (user->op.queue == op.queue) effect.after.push_back(user);
   if (op.opcode == Opcode::commit) version.commits.push_back(&effect);
 }
 
