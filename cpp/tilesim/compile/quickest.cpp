@@ -34,7 +34,7 @@ class Quickest {
   program::Program run() {
     making_ = making(graph_, machine_, options_);
     program_ = making_->finished(options_.residency);
-    several_ = program::contents(program_).kernels.size() > 1;
+    kernels_ = program::contents(program_).kernels.size();
     const bool varies = varies_cores() || varies_nests();
     const bool short_enough = varies_residency() || (varies && has_at_most(program_, most_operations));
     if (options_.timed && !native() && short_enough) choose();
@@ -46,7 +46,7 @@ class Quickest {
   /// Native lowering copies the choices of the chip's compiler.
   bool native() const { return lower::FusionRules::of(machine_, options_).native; }
   bool varies_residency() const {
-    return options_.residency == "auto" && options_.only.empty() && several_ &&
+    return options_.residency == "auto" && options_.only.empty() && kernels_ > 1 &&
            has_at_most(program_, most_with_residency);
   }
   /// Whether all nests are searched.
@@ -92,11 +92,13 @@ class Quickest {
     consider(make(options, made.get()), {"none"});
   }
 
-  /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip. A program that
-  /// moves little more than inputs, weights and outputs gains nothing.
+  /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip. A program of many
+  /// kernels that moves little more than inputs, weights and outputs is not lowered again.
   void consider_slower_memory(CompileOptions options) {
     constexpr double little = 1.25;
-    if (!varies_residency() || static_cast<double>(time_.bytes) < little * least_bytes_) return;
+    constexpr std::size_t few = 16;
+    const bool gains = kernels_ <= few || static_cast<double>(time_.bytes) >= little * least_bytes_;
+    if (!varies_residency() || !gains) return;
     options.slower_memory = 2;
     consider(make(options), {"auto", "fitting"});
   }
@@ -141,7 +143,7 @@ class Quickest {
   program::Program program_;
   Timed time_;
   double least_bytes_ = static_cast<double>(compulsory_bytes(graph_));
-  bool several_ = false;  ///< the program has several kernels
+  std::size_t kernels_ = 0;  ///< of the first program
 };
 
 }  // namespace
