@@ -274,18 +274,18 @@ def test_a_state_that_no_trip_reads_is_not_loaded() -> None:
     assert result.memory_bytes >= result.bounds.bytes
 
 
-def looped(reads: bool, constant: bool) -> ts.Graph:
-    """Three trips; t, the output, is never read. s and t stay, or (`reads`) s becomes |s| and t its softmax."""
+def looped(reads: bool, constant: bool, trips: int = 3, shape: tuple[int, int] = (2, 17)) -> ts.Graph:
+    """t, the output, is never read. s and t stay, or (`reads`) s becomes |s| and t its softmax."""
     b = ts.GraphBuilder("looped")
     more, step = b.function("more"), b.function("step")
-    types = {"i": ((), "i32"), "s": ((2, 17), "f32"), "t": ((2, 17), "f32")}
+    types = {"i": ((), "i32"), "s": (shape, "f32"), "t": (shape, "f32")}
     before = {name: more.input(name, shape, dtype) for name, (shape, dtype) in types.items()}
-    more.output(more.apply("less", before["i"], more.scalar(3, "i32")), "on")
+    more.output(more.apply("less", before["i"], more.scalar(trips, "i32")), "on")
     old = {name: step.input(name, shape, dtype) for name, (shape, dtype) in types.items()}
     now = step.apply("abs", old["s"]) if reads else old["s"]
     for name, value in (("i", old["i"] + 1), ("s", now), ("t", step.op("softmax", now, dim=1) if reads else old["t"])):
         step.output(value, f"{name}.next")
-    s, t = (b.broadcast(b.scalar(0.5), [2, 17]) if constant else b.input(name, (2, 17)) for name in "st")
+    s, t = (b.broadcast(b.scalar(0.5), list(shape)) if constant else b.input(name, shape) for name in "st")
     found = b.core.op("while", [b.scalar(0, "i32").value, s.value, t.value], {}, "loop", 3, ["more", "step"])
     b.output(ts.graph.Tensor(b, found[2]), "y")
     return b.build()
@@ -299,6 +299,18 @@ def test_loops_without_kernels_and_states_that_are_not_read(machine: str, consta
     assert ts.verify(program).ok
     result = ts.simulate(program)
     assert result.memory_bytes >= ts.lower_bound(looped(reads, constant), machine).bytes
+
+
+@pytest.mark.parametrize("trips", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 130), (130, 1), (9, 64)])
+@pytest.mark.parametrize("mapping", ["cost", "heuristic"])
+def test_a_loop_copies_a_state_that_other_cores_have_stored(shape: tuple[int, int], trips: int, mapping: str) -> None:
+    for reads in (False, True):
+        program = ts.compile(looped(reads, True, trips, shape), "mesh-16", mapping=mapping, lowering="best")
+        program.core.check_races()
+        found = ts.execute(program, [], order="random", seed=1, find_races=True)["y"]
+        wanted = np.full(shape, 1 / shape[1] if reads and trips else 0.5)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kept", [1, 2])
