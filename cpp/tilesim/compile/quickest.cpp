@@ -93,13 +93,15 @@ class Quickest {
   }
 
   /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip. A program of many
-  /// kernels that moves little more than inputs, weights and outputs is not lowered again.
+  /// kernels takes the heuristic's nests, and is not lowered again if it moves little more than inputs, weights and
+  /// outputs.
   void consider_slower_memory(CompileOptions options) {
     constexpr double little = 1.25;
     constexpr std::size_t few = 16;
     const bool gains = kernels_ <= few || static_cast<double>(time_.bytes) >= little * least_bytes_;
     if (!varies_residency() || !gains) return;
     options.slower_memory = 2;
+    if (kernels_ > few && varies_nests()) options.mapping = "heuristic";
     consider(make(options), {"auto", "fitting"});
   }
 
