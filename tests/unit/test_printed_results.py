@@ -33,7 +33,7 @@ def chain(count: int, width: int) -> ts.Graph:
 
 @pytest.fixture(scope="module")
 def cached() -> ts.Result:
-    return ts.simulate(ts.compile(chain(ROWS + 4, 64), ts.Machine.load("edge-8").replace(CACHE)))
+    return ts.simulate(ts.compile(chain(ROWS + 4, 64), ts.Machine.load("edge-8").replace(CACHE), residency="none"))
 
 
 def number(text: str) -> float:

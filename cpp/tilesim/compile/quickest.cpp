@@ -11,6 +11,7 @@
 #include "tilesim/compile/groups/rules.hpp"
 #include "tilesim/compile/making.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
+#include "tilesim/mapping/strategies/few_bytes.hpp"
 #include "tilesim/program/count.hpp"
 
 namespace tilesim {
@@ -119,7 +120,8 @@ class Quickest {
     return making(graph_, machine_, options, known);
   }
 
-  /// Times the program of each residency and keeps it if it is faster than the current one. Returns the least time over
+  /// Times the program of each residency and keeps it if it is faster than the current one, with more bytes if by more
+  /// than the model's resolution. Returns the least time over
   /// the time before the call.
   double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies) {
     const auto before = static_cast<double>(std::max<std::int64_t>(1, time_.cycles));
@@ -129,7 +131,8 @@ class Quickest {
       if (!has_at_most(other, most_operations)) continue;
       const Timed time = options_.timed(other);
       least = std::min(least, static_cast<double>(time.cycles) / before);
-      if (time.cycles >= time_.cycles) continue;
+      const double enough = time.bytes > time_.bytes ? mapping::as_fast : 1;
+      if (enough * static_cast<double>(time.cycles) >= static_cast<double>(time_.cycles)) continue;
       making_ = made;
       program_ = std::move(other);
       time_ = time;

@@ -43,8 +43,8 @@ def test_values_seen_through_reshapes_stay(rows: int, count: int, width: int, le
     same = [
         rule for rule in ts.mapping.fusion_rules() if rule != "prologue"
     ]  # whose price knows what stays: other sums
-    usual = ts.compile(graph, machine, lowering="best", residency="none", fuse=same)
-    program = ts.compile(graph, machine, lowering="best", fuse=same)
+    usual = ts.compile(graph, machine, lowering="best", mapping="heuristic", residency="none", fuse=same)
+    program = ts.compile(graph, machine, lowering="best", mapping="heuristic", fuse=same)
     check(program, usual, rows)
     before, after = ts.simulate(usual), ts.simulate(program)
     assert after.memory_bytes <= before.memory_bytes

@@ -313,6 +313,22 @@ def test_a_loop_copies_a_state_that_other_cores_have_stored(shape: tuple[int, in
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_reductions_of_a_reduction_that_is_broadcast(machine: str) -> None:
+    def run(state: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            columns = jnp.broadcast_to(state.max(0, keepdims=True), state.shape)
+            return -jnp.broadcast_to(columns.max(1, keepdims=True), state.shape), state.sum(1)
+
+        return jax.lax.scan(step, state, length=3)
+
+    state = np.random.default_rng(0).integers(-4, 5, (4, 5)).astype(np.float32)
+    program = ts.compile(ts.from_jax(run, state), machine, lowering="best")
+    found = ts.execute(program, [state], poison=True, find_races=True)
+    for mine, theirs in zip(found.values(), run(state), strict=True):
+        np.testing.assert_array_equal(mine, np.asarray(theirs))
+
+
 @pytest.mark.parametrize("kept", [1, 2])
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
 def test_the_last_trip_reads_its_state_before_it_is_permuted(machine: str, kept: int) -> None:

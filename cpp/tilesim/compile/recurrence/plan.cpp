@@ -99,9 +99,9 @@ class RecurrencePlanner {
       });
       if (reads(value) || !taken.empty()) buffers.push_back(add(Use::sum, value, "r"));
       if (taken.empty()) wanted.erase(value);
-      std::vector<bool> spans = spans_of((*op)->operands[0]);
-      if ((*op)->kind == Kind::contract) {
-        const std::vector<bool> others = spans_of((*op)->operands[1]);
+      std::vector<bool> spans = spans_of(value);  // an operand may be the value behind a broadcast
+      for (std::size_t of = 0; of < ((*op)->kind == Kind::contract ? 2 : 1); ++of) {
+        const std::vector<bool> others = spans_of((*op)->operands[of]);
         for (std::size_t i = 0; i < spans.size(); ++i) spans[i] = spans[i] || others[i];
       }
       for (const int axis : r_.along[at(value)]) spans[at(axis)] = true;
