@@ -35,7 +35,7 @@ void store_drawn(const Graph& graph, const program::Program& program, const std:
       if (!plan || plan->forms[operand] == 0) continue;
       const std::string& whole = tensors[constant_of(graph.entry(), op.operands[at(operand)])];
       const std::string& values = tensors[plan->name + (operand == 0 ? ".a.values" : ".b.values")];
-      if (given.contains(whole) && drawn.contains(values))
+      if (given.contains(whole) && drawn.contains(values) && !is_two_of_four(given.at(whole).dtype()))
         drawn[values] = stored_values(*plan, op, operand, given.at(whole), drawn.at(whole));
     }
   }

@@ -32,6 +32,8 @@ bool is_index(const Op& op, std::size_t operand) {
       return operand >= 2;
     case Kind::ragged_contract:
       return operand == 2;
+    case Kind::contract:  // which tiles are zero
+      return operand >= 3 && finds_zero_tiles(op);
     case Kind::while_loop:
     case Kind::branch:
       return true;

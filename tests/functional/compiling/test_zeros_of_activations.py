@@ -47,6 +47,7 @@ def test_the_same_bits(machine: str, m: int, k: int, n: int, relu: bool, turned:
         for order in ("text", "random", "early_loads"):
             found = ts.execute(program, {"x": x}, order=order, find_races=True)
             assert np.array_equal(np.asarray(found["y"]), wanted)
+        assert ts.verify(program, {"x": x}).ok
     assert ts.verify(program).ok
 
 
