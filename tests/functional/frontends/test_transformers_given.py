@@ -19,6 +19,8 @@ LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "bart", 
 )
 def test_a_configuration_gives_the_graph_of_its_model_without_weights(name):
     config = {**WRITERS, **READERS, **BOTH}[name]()
+    if name in ("gpt2", "llama", "bert", "vit"):
+        config.num_hidden_layers = 1  # an export costs as much as it has layers
     writes = name not in READERS
     model = both_of(name)[0] if name in BOTH else model_of(config, "AutoModelForCausalLM" if writes else "AutoModel")
     held, light = (ts.from_transformers(one, **tokens(name), dtype=None) for one in (model, config))

@@ -104,7 +104,7 @@ NETWORKS: dict[str, Callable[[], Any]] = {
 }
 
 
-SLOW = {"bert", "gpt2", "vit", "llama", "mistral", "qwen"}  # imported by other tests too
+SLOW = {"bert", "gpt2", "vit", "llama", "mistral", "qwen", "mixtral", "clip"}  # imported by other tests too
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NETWORKS])
