@@ -69,7 +69,7 @@ def test_names_of_estimates_give_their_rows(machine: str) -> None:
         assert row["operation"] in result.why(row["operation"]).kernels
 
 
-@pytest.mark.parametrize("network", ["bert-base", "gpt2", "resnet18"])
+@pytest.mark.parametrize("network", [pytest.param("bert-base", marks=pytest.mark.slow), "gpt2", "resnet18"])
 def test_names_of_comparisons_are_understood_by_both(network: str) -> None:
     results = [ts.run(network, machine="tpu-v3", **more) for more in ({}, {"lowering": "best"}, {"fuse": "none"})]
     comparison = ts.compare(*results)
