@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ import pytest
 # numpy and torch are imported, so it comes before them; children inherit it.
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+# Compiled modules are kept, those with rewritten assertions too: processes that tests start, and later runs, read them.
+if "TILESIM_MUTANT" not in os.environ:  # whose modules change within a second
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(__file__).resolve().parents[1] / "build" / "pycache"))
+    sys.dont_write_bytecode, sys.pycache_prefix = False, os.environ["PYTHONPYCACHEPREFIX"]
 
 # The garbage collector went through half a million objects of libraries and of tests again and again: a tenth of all.
 gc.set_threshold(10_000, 20, 10)

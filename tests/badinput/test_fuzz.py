@@ -49,13 +49,13 @@ def fuzzed(count: int, seed: int = 1) -> dict[str, Any]:
 
 
 def test_damaged_files_of_every_format() -> None:
-    """At least 2,400, and many more in a long run; each is refused with a message, or read and used; else its number is
+    """At least 1,000, and many more in a long run; each is refused with a message, or read and used; else its number is
     here: `fuzz.py --only`."""
-    outcome = fuzzed(2400)
+    outcome = fuzzed(1000)
     print(outcome["total"], outcome["peak"] >> 20, "MiB")
     assert not outcome["wrong"]
-    assert sum(outcome["total"].values()) >= 2400
-    assert outcome["total"]["read"] >= 120
+    assert sum(outcome["total"].values()) >= 1000
+    assert outcome["total"]["read"] >= 50
     assert outcome["peak"] < 4 << 30
     for name, counts in outcome["formats"].items():
         assert sum(counts.values()) < 100 or min(counts.get("read", 0), counts.get("refused", 0)) > 0, (name, counts)

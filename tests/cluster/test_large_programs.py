@@ -167,6 +167,8 @@ def test_what_an_interrupt_leaves_is_old_and_still_collected() -> None:
         assert gc.get_freeze_count() >= frozen - 1000  # what somebody froze stays so
     finally:
         gc.unfreeze()
+        if before:
+            gc.freeze()  # what the suite froze: no later collection walks through it
 
 
 def test_an_interrupt_stops_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_gradients_of_a_llama(name: str) -> None:
 @functools.cache
 def updated() -> tuple[ts.Graph, dict[str, Any], dict[str, Any]]:
     """A step of a ResNet, its inputs, and what they become."""
-    graph = resnet_training_step("resnet18", 1, images=4, image=64, dtype="f32")
+    graph = resnet_training_step("resnet18", 1, images=4, image=32, dtype="f32")
     inputs = drawn(graph, {"labels": 1000})
     return graph, inputs, ts.reference(graph, inputs)
 

@@ -182,9 +182,9 @@ def test_scaling_with_a_batch_that_grows() -> None:
 
 def test_scaling_searches_and_tells_what_does_not_fit() -> None:
     large = ts.workloads.transformer_step(80, 8192, 64, 128256, 8192, 64, ffn=28672, gated=True, kv_heads=8)
-    found = ts.cluster.scaling(large, "dgx-h100", [2, 64])
+    found = ts.cluster.scaling(large, "dgx-h100", [2, 32])
     assert found[0]["seconds"] is None and "GiB" in found[0]["reason"]
-    assert found[1]["seconds"] == ts.cluster.search(large, "dgx-h100:64", keep=1).best.seconds
+    assert found[1]["seconds"] == ts.cluster.search(large, "dgx-h100:32", keep=1).best.seconds
     prime = ts.cluster.scaling(WORK, "A100-cluster-800G", [1009])
     assert prime[0]["reason"] == "the workload has no legal plan on these devices"
     assert "up to 8, or a multiple of 8" in ts.cluster.scaling(WORK, "dgx-a100", [1009])[0]["reason"]

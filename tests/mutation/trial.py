@@ -121,7 +121,7 @@ class Trial(ABC):
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.environ["PYTHONPATH"] = str(package)
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        os.environ["PYTHONDONTWRITEBYTECODE"] = os.environ["TILESIM_MUTANT"] = "1"
         sys.dont_write_bytecode = True
         sys.path.insert(0, str(package))
         os.chdir(self.root)

@@ -222,11 +222,11 @@ def pages(result: ts.Result, baseline: ts.Result, folder: Path) -> dict[str, Pat
 
 def test_no_page_is_wider_than_a_window(result: ts.Result, baseline: ts.Result, tmp_path: Path, opened: Open) -> None:
     for name, path in pages(result, baseline, tmp_path).items():
-        for scheme in ("light", "dark"):
+        for scheme, widths in (("light", (360, 1440)), ("dark", (768, 2560))):
             found = opened(path, charts=name not in ("comparison", "why"), color_scheme=scheme)
             if found.tab.locator("#table-operations > .window").count():
                 found.tab.click("#table-operations > .window tbody tr:first-child td:nth-child(2)")
-            for width in (360, 768, 1440, 2560):
+            for width in widths:
                 found.tab.set_viewport_size({"width": width, "height": 900})
                 found.tab.wait_for_function("new Promise((done) => setTimeout(() => done(true), 150))")
                 assert found.tab.evaluate("document.documentElement.scrollWidth") == width, (name, width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import html
 import json
 from collections.abc import Callable
@@ -18,14 +19,17 @@ from tilesim.base.view import Reason, Reasons
 from tilesim.base.view.pages import parts_of
 
 CASES: dict[str, Callable[[], ts.Result]] = {
-    "bert": lambda: ts.run("bert-base", machine="tpu-v3"),
-    "best": lambda: ts.run("resnet18", machine="tpu-v4", lowering="best"),
-    "cores": lambda: ts.run(ts.workloads.matmul(256, 256, 256), machine="mesh-16"),
-    "host": lambda: ts.run(ts.models.mlp(), machine="gemmini-16", fallback="host"),
-    "estimate": lambda: ts.estimate("bert-base", "h100"),
-    "ideal": lambda: ts.run(ts.workloads.matmul(64, 64, 64), machine="tpu-v3", memory="ideal"),
-    "banks": lambda: ts.run(ts.workloads.matmul(64, 64, 64), machine="tpu-v3", memory="bank"),
-    "markup": small,
+    name: functools.cache(make)
+    for name, make in {
+        "bert": lambda: ts.run("bert-base", machine="tpu-v3"),
+        "best": lambda: ts.run("resnet18", machine="tpu-v4", lowering="best"),
+        "cores": lambda: ts.run(ts.workloads.matmul(256, 256, 256), machine="mesh-16"),
+        "host": lambda: ts.run(ts.models.mlp(), machine="gemmini-16", fallback="host"),
+        "estimate": lambda: ts.estimate("bert-base", "h100"),
+        "ideal": lambda: ts.run(ts.workloads.matmul(64, 64, 64), machine="tpu-v3", memory="ideal"),
+        "banks": lambda: ts.run(ts.workloads.matmul(64, 64, 64), machine="tpu-v3", memory="bank"),
+        "markup": small,
+    }.items()
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 import pkgutil
 from typing import Any
 
 import tilesim as ts
 import tilesim.models
+from tilesim.models.registry import NETWORKS
 
 SIZES = {"context": 32, "sequence": 32, "image": 64}
 FIXED = {
@@ -37,7 +37,6 @@ def small(name: str, patch: Any) -> ts.Graph:
     """A network with one layer of each sort and short inputs."""
     for module, label, value in _configurations():
         patch.setattr(module, label, dataclasses.replace(value, layers=getattr(value, "dense_layers", 0) + 1))
-    make = tilesim.models.building._MODELS[name].make
-    takes = inspect.signature(make).parameters
-    settings = {key: size for key, size in SIZES.items() if key in takes} | FIXED.get(name, {})
-    return make(**settings)
+    network = NETWORKS[name]
+    settings = {key: size for key, size in SIZES.items() if key in network.settings} | FIXED.get(name, {})
+    return network.make(**settings)

@@ -56,11 +56,11 @@ def measured(parts: list[Part], seed: int, machine: str) -> tuple[int, int]:
 @pytest.mark.parametrize("machine", TILED)
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_convolution_beside_it_changes_nothing(other: Part, machine: str) -> None:
-    for seed in range(3):
-        together = measured([convolution, other], seed, machine)
-        alone = [measured([part], seed, machine) for part in (convolution, other)]
-        assert together[0] <= 1.02 * sum(cycles for cycles, _ in alone) + 100
-        assert together[1] <= 1.02 * sum(moved for _, moved in alone)
+    seed = TILED.index(machine) + OTHERS.index(other)  # other shapes on each machine
+    together = measured([convolution, other], seed, machine)
+    alone = [measured([part], seed, machine) for part in (convolution, other)]
+    assert together[0] <= 1.02 * sum(cycles for cycles, _ in alone) + 100
+    assert together[1] <= 1.02 * sum(moved for _, moved in alone)
 
 
 @pytest.mark.parametrize("machine", TILED)

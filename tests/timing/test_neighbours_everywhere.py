@@ -113,7 +113,7 @@ def check_neighbours(machine: str, seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("machine", TILED + DENSE)
 def test_neighbours_differ_by_their_padding(machine: str) -> None:
-    check_neighbours(machine, 3, 4 if machine in DENSE else 10)
+    check_neighbours(machine, 3, 2 if machine in DENSE else 5)
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_each_rate_at_a_hundredth(preset: str) -> None:
 
 def test_ports_between_cores_and_routers() -> None:
     machine = ts.Machine.load("mesh-16")
-    program = ts.compile(ts.workloads.matmul(512, 512, 512), machine)
+    program = ts.compile(ts.workloads.matmul(256, 256, 256), machine)
     for network in ("mesh", "crossbar"):
         usual = cycles(program, machine, network=network)
         for path in ("network.flit_bytes", "network.clock"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,21 @@ import pytest
 
 import tilesim as ts
 from support.small_zoo import small as small_network
+from tilesim.models.transformer import BERT_BASE, bert
 from tilesim.study.spans import Spans
 from tilesim.study.why_text import lines_of
 
+HEURISTIC = {"mapping": "heuristic"}  # where a search for nests would take most of the time
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("bert-base", "tpu-v3", {}, {}),
     ("bert-base", "tpu-v3", {"lowering": "best"}, {}),
     ("bert-base", "tpu-v3", {}, {"memory": "bank"}),
-    ("bert-base", "chiplet-2", {}, {}),
+    ("bert-base", "chiplet-2", HEURISTIC, {}),
     ("resnet18", "tpu-v4", {}, {}),
     ("resnet18", "edge-8", {}, {}),
     ("resnet18", "tpu-v3", {}, {"memory": "ideal"}),
-    ("dlrm", "mesh-16", {}, {}),
-    ("vit-b-16", "tpu-v4-chip", {"lowering": "best"}, {}),
+    ("dlrm", "mesh-16", HEURISTIC, {}),
+    ("vit-b-16", "tpu-v4-chip", {"lowering": "best"} | HEURISTIC, {}),
     ("gpt2", "tpu-v2", {}, {}),
 ]
 
@@ -42,8 +45,10 @@ def check(result: ts.Result) -> None:
 
 
 @pytest.mark.parametrize(("network", "machine", "compiling", "simulating"), CASES)
-def test_shares_add_up(network: str, machine: str, compiling: dict[str, Any], simulating: dict[str, Any]) -> None:
-    check(ts.simulate(ts.compile(network, machine, **compiling), **simulating))
+def test_shares_add_up(
+    network: str, machine: str, compiling: dict[str, Any], simulating: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(ts.simulate(ts.compile(small_network(network, monkeypatch), machine, **compiling), **simulating))
 
 
 @pytest.mark.parametrize("machine", ["gemmini-16", "eyeriss-v2-pe"])
@@ -116,11 +121,13 @@ def test_runs_that_overlap_are_ordered_where_they_overlap() -> None:
 
 @pytest.mark.parametrize(
     ("network", "machine", "options"),
-    [("bert-base", "tpu-v3", {}), ("bert-base", "chiplet-2", {}), ("resnet18", "mesh-16", {})],
+    [("bert-base", "tpu-v3", {}), ("bert-base", "chiplet-2", HEURISTIC), ("resnet18", "mesh-16", HEURISTIC)],
 )
-def test_stretches_are_those_that_the_engine_counts(network: str, machine: str, options: dict[str, Any]) -> None:
+def test_stretches_are_those_that_the_engine_counts(
+    network: str, machine: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found from intervals alone, they have the length that the engine's own books say, and leave no cycle out."""
-    result = ts.simulate(ts.compile(network, machine, **options), timeline=True)
+    result = ts.simulate(ts.compile(small_network(network, monkeypatch), machine, **options), timeline=True)
     spans = Spans(result.data)
     found = {}
     for row in result.data["operations"]:
@@ -238,14 +245,15 @@ def test_names() -> None:
 
 
 def test_alternatives_are_their_own_runs() -> None:
-    program = ts.compile("bert-base", "tpu-v3")
+    network = bert(replace(BERT_BASE, layers=2))
+    program = ts.compile(network, "tpu-v3")
     result = ts.simulate(program)
     why = result.why("attention.self")
     kinds = {next(iter(row["change"])) for row in why.alternatives.rows}
     assert {"lowering", "mapping", "fuse", "layout"} <= kinds
     operations = {one for row in result.data["operations"] if row["name"] in why.kernels for one in row["operation"]}
     for row in why.alternatives.rows:
-        other = ts.simulate(ts.compile("bert-base", "tpu-v3", **row["change"]))
+        other = ts.simulate(ts.compile(network, "tpu-v3", **row["change"]))
         assert row["cycles"] == other.cycles, row
         own = [one["exclusive"] for one in other.data["operations"] if operations & set(one["operation"])]
         assert row["own_cycles"] == sum(own), row
@@ -266,13 +274,13 @@ def test_tiles_are_those_of_the_program() -> None:
 
 
 def test_a_stored_result_tells_what_it_can(tmp_path: Path) -> None:
-    result = ts.run("resnet18", machine="edge-8")
+    result = ts.run("resnet18", machine="edge-8", **HEURISTIC)
     result.save(tmp_path / "r.json")
     stored = ts.Result.load(tmp_path / "r.json")
     check(stored)
     why = stored.why("fc")
     assert not why.alternatives.rows and not why.tiles and "intervals" in why.attribution
-    recorded = ts.run("resnet18", machine="edge-8", timeline=True)
+    recorded = ts.run("resnet18", machine="edge-8", timeline=True, **HEURISTIC)
     recorded.save(tmp_path / "t.json")
     measured = ts.Result.load(tmp_path / "t.json").why("fc")
     assert "waits" not in {row["term"] for row in measured.terms.rows}

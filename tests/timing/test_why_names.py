@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import pytest
@@ -12,14 +13,15 @@ from tilesim.base.folding import pattern
 from tilesim.graph.tensor import Tensor
 from tilesim.results.page.operations import folded, operation_rows
 
+run = functools.cache(ts.run)  # several tests look at one result
 CASES = [
     ("bert-base", "tpu-v3", {}),
     ("bert-base", "tpu-v3", {"lowering": "best"}),
     ("bert-base", "tpu-v4", {"fuse": "none"}),
     ("gpt2", "tpu-v3", {}),
-    ("vit-b-16", "tpu-v4", {}),
+    ("vit-b-16", "tpu-v4", {"mapping": "heuristic"}),
     ("resnet18", "tpu-v3", {"lowering": "best"}),
-    ("clip-vit-b-32", "tpu-v4", {}),
+    ("clip-vit-b-32", "tpu-v4", {"mapping": "heuristic"}),
     ("dlrm", "tpu-v4-chip", {}),
     ("mlp", "gemmini-16", {"quantize": "i8"}),
 ]
@@ -50,7 +52,7 @@ def named(result: ts.Result, graph: str) -> Iterator[str]:
 
 @pytest.mark.parametrize(("network", "machine", "options"), CASES)
 def test_each_name_in_a_table_gives_its_row(network: str, machine: str, options: dict[str, str]) -> None:
-    result = ts.run(network, machine=machine, **options)
+    result = run(network, machine=machine, **options)
     own = [row["operation"] for row in result.table().rows]
     assert len(set(own)) == len(own)
     for name, number in numbered(result):
@@ -69,9 +71,9 @@ def test_names_of_estimates_give_their_rows(machine: str) -> None:
         assert row["operation"] in result.why(row["operation"]).kernels
 
 
-@pytest.mark.parametrize("network", ["bert-base", "gpt2", "resnet18"])
+@pytest.mark.parametrize("network", [pytest.param("bert-base", marks=pytest.mark.slow), "gpt2", "resnet18"])
 def test_names_of_comparisons_are_understood_by_both(network: str) -> None:
-    results = [ts.run(network, machine="tpu-v3", **more) for more in ({}, {"lowering": "best"}, {"fuse": "none"})]
+    results = [run(network, machine="tpu-v3", **more) for more in ({}, {"lowering": "best"}, {"fuse": "none"})]
     comparison = ts.compare(*results)
     for row in [*comparison.operations().rows, *comparison.folded()]:
         there = [at for at, count in enumerate(row["kernels"]) if count]
@@ -83,7 +85,7 @@ def test_names_of_comparisons_are_understood_by_both(network: str) -> None:
 
 
 def test_an_operation_of_several_kernels_names_them_with_their_cycles() -> None:
-    result = ts.run("bert-base", machine="tpu-v3")
+    result = run("bert-base", machine="tpu-v3")
     why = result.why("attention.self", intervals=False)
     by_name = {row["name"]: row["exclusive"] for row in result.data["operations"]}
     names = ["attention.self.scores", "attention.self.sum", "attention.self"]

@@ -18,7 +18,7 @@ def graph() -> ts.Graph:
     """A product whose weight has tiles of zeros, and a softmax."""
     rng = np.random.default_rng(2)
     b = ts.GraphBuilder("zeros", dtype="f32")
-    x = b.input("x", (512, 768))
+    x = b.input("x", (64, 768))
     w = b.weight("w", data=(rng.normal(size=(768, 1024)) * ZEROS).astype(np.float32))
     b.output(b.op("softmax", b.matmul(x, w, name="up"), dim=1, name="soft"))
     return b.build()

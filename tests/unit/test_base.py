@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tilesim import _core
 
-quick = hypothesis.settings(deadline=None, max_examples=300)
+quick = hypothesis.settings(deadline=None, max_examples=120)
 
 
 # ---- errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import json
 import math
@@ -20,10 +21,12 @@ from tilesim.results.comparison import Comparison
 from tilesim.results.headlines import letters
 from tilesim.results.matching import joined, matches, same_names
 
+run = functools.cache(ts.run)  # of networks by name: several tests look at one result
+
 
 @pytest.fixture(scope="module")
 def simulated() -> ts.Result:
-    return ts.run("bert-base", machine="tpu-v3")
+    return run("bert-base", machine="tpu-v3")
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +62,12 @@ def exact(comparison: Comparison) -> None:
 @pytest.mark.parametrize("what", ["machine", "lowering", "fuse", "dtype", "closed form", "three"])
 def test_rows_add_up_to_the_totals(what: str, simulated: ts.Result) -> None:
     others = {
-        "machine": lambda: [ts.run("bert-base", machine="tpu-v4")],
-        "lowering": lambda: [ts.run("bert-base", machine="tpu-v3", lowering="best")],
-        "fuse": lambda: [ts.run("bert-base", machine="tpu-v3", lowering="best", fuse="none")],
+        "machine": lambda: [run("bert-base", machine="tpu-v4")],
+        "lowering": lambda: [run("bert-base", machine="tpu-v3", lowering="best")],
+        "fuse": lambda: [run("bert-base", machine="tpu-v3", lowering="best", fuse="none")],
         "dtype": lambda: [ts.run(ts.models.build("bert-base", dtype="bf16"), machine="tpu-v3")],
         "closed form": lambda: [ts.estimate("bert-base", "h100")],
-        "three": lambda: [ts.run("bert-base", machine="tpu-v4"), ts.estimate("bert-base", "h100")],
+        "three": lambda: [run("bert-base", machine="tpu-v4"), ts.estimate("bert-base", "h100")],
     }[what]()
     comparison = ts.compare(simulated, *others)
     exact(comparison)
@@ -167,7 +170,7 @@ def test_repeated_layers_are_one_row(template: ts.Result) -> None:
 
 
 def test_what_tells_results_apart(simulated: ts.Result) -> None:
-    other = ts.run("bert-base", machine="tpu-v3", lowering="best")
+    other = run("bert-base", machine="tpu-v3", lowering="best")
     comparison = ts.compare(simulated, other)
     assert comparison.names == ["native", "best"]
     assert {one["what"] for one in comparison.differences().rows} >= {"lowering"}
@@ -178,7 +181,7 @@ def test_what_tells_results_apart(simulated: ts.Result) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_lines_fit(width: int, simulated: ts.Result) -> None:
-    others = [ts.run("bert-base", machine="tpu-v4"), ts.estimate("bert-base", "h100")]
+    others = [run("bert-base", machine="tpu-v4"), ts.estimate("bert-base", "h100")]
     for comparison in (ts.compare(simulated, others[0]), ts.compare(simulated, *others, *others)):
         assert max(map(len, comparison.text(width).splitlines())) <= width
 
@@ -255,7 +258,7 @@ def test_programs_that_know_no_operations_are_matched_by_kernel(template: ts.Res
 
 
 def test_results_read_from_files(simulated: ts.Result, tmp_path: Path) -> None:
-    other = ts.run("bert-base", machine="tpu-v4")
+    other = run("bert-base", machine="tpu-v4")
     simulated.save(tmp_path / "a.json")
     other.save(tmp_path / "b.json")
     read = ts.compare(ts.Result.load(tmp_path / "a.json"), ts.Result.load(tmp_path / "b.json"))
@@ -315,9 +318,9 @@ def test_operations_of_one_name_in_functions_with_other_runs_are_apart() -> None
 
 
 def test_a_row_of_several_kernels_says_why() -> None:
-    results = [ts.run("gpt2", machine="tpu-v3", **more) for more in ({}, {"lowering": "best"})]
+    results = [run("gpt2", machine="tpu-v3", **more) for more in ({}, {"lowering": "best"})]
     for found in ts.compare(*results).operations().rows:
         assert bool(found["joined"]) == (max(found["kernels"]) > 1)
-    apart = [ts.run("bert-base", machine="tpu-v3", fuse=how) for how in ("all", "none")]
+    apart = [run("bert-base", machine="tpu-v3", fuse=how) for how in ("all", "none")]
     rows = ts.compare(*apart).operations().rows
     assert not any({"attention.output.dense", "output.dense"} <= set(each["operations"]) for each in rows)

@@ -110,9 +110,9 @@ def waiting(names: tuple[str, ...], value: Any) -> Iterator[None]:
     """Raises `Reached` where a function of the package, outside of its command line, gets this argument."""
     values, others = (value, [value], (value,)), dict[int, Any]()
 
-    def look(frame: Any, event: str, _: Any) -> None:
+    def look(frame: Any, _event: str, _: Any) -> None:
         code = frame.f_code
-        if event != "call" or id(code) in others:
+        if id(code) in others:
             return
         if "/tilesim/" not in code.co_filename or ("/cli/" in code.co_filename) != (names == INSIDE):
             others[id(code)] = code
@@ -124,14 +124,15 @@ def waiting(names: tuple[str, ...], value: Any) -> Iterator[None]:
         given |= frame.f_locals[code.co_varnames[count]] if code.co_flags & inspect.CO_VARKEYWORDS else {}
         found = [given[name] for name in names if name in given]
         if any(type(one) is type(other) and one == other for one in found for other in values):
-            sys.setprofile(None)
+            sys.settrace(before)
             raise Reached
 
-    sys.setprofile(look)
+    before = sys.gettrace()
+    sys.settrace(look)
     try:
         yield
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
 
 
 @pytest.fixture(scope="module")

@@ -52,19 +52,20 @@ def test_few_functions_are_not_worth_the_copies() -> None:
     assert ".collapsed" not in ts.compile(graph, MACHINE).prepared.to_json()
 
 
-def test_values_stay_whatever_is_collapsed() -> None:
+@pytest.mark.parametrize(("count", "least"), [(3, 1), pytest.param(8, 2, marks=pytest.mark.slow)])
+def test_values_stay_whatever_is_collapsed(count: int, least: int) -> None:
     """Random regions: operands that repeat along any axes, integers, masks, results that others read in any way."""
     draw = random.Random(3)
     fewer = 0
-    for seed in range(8):
+    for seed in range(count):
         shape = tuple(draw.choice([1, 2, 3, 5, 8, 9, 14]) for _ in range(draw.randint(2, 5)))
         narrow = tuple(extent if draw.random() < 0.6 else 1 for extent in shape)
         last = shape[draw.randint(0, len(shape) - 1) :]
-        ends, count = draw.sample(range(6), draw.randint(1, 3)), draw.randint(2, 9)
+        ends, waved = draw.sample(range(6), draw.randint(1, 3)), draw.randint(2, 9)
 
-        def function(x: Any, y: Any, z: Any, ends: list[int] = ends, count: int = count) -> Any:
-            a = waves(x + y, count)
-            b = torch.where(a > z, waves(a * z, count), a - y)
+        def function(x: Any, y: Any, z: Any, ends: list[int] = ends, waved: int = waved) -> Any:
+            a = waves(x + y, waved)
+            b = torch.where(a > z, waves(a * z, waved), a - y)
             rows = (b * 3).to(torch.int64).clamp(0, 4)
             made = [
                 b,
@@ -84,7 +85,7 @@ def test_values_stay_whatever_is_collapsed() -> None:
             for mine, theirs in zip(found, function(*args), strict=True):
                 np.testing.assert_allclose(np.asarray(mine), theirs.numpy(), rtol=1e-4, atol=1e-4)
             fewer += ".collapsed" in str(program.prepared.to_json())
-    assert fewer >= 2  # the draws reach what they are for
+    assert fewer >= least  # the draws reach what they are for
 
 
 def test_siblings_that_compute_the_same_are_one_kernel() -> None:

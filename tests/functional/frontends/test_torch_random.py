@@ -47,7 +47,7 @@ def check(module: Any, inputs: Any) -> None:
     ts.simulate(program)  # within its bound, as every run of the tests
 
 
-@settings(max_examples=30, derandomize=True, **QUIET)
+@settings(max_examples=12, derandomize=True, **QUIET)
 @given(modules())
 def test_random_modules(drawn: Any) -> None:
     check(*drawn)

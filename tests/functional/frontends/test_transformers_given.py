@@ -19,6 +19,8 @@ LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "bart", 
 )
 def test_a_configuration_gives_the_graph_of_its_model_without_weights(name):
     config = {**WRITERS, **READERS, **BOTH}[name]()
+    if name in ("gpt2", "llama", "bert", "vit"):
+        config.num_hidden_layers = 1  # an export costs as much as it has layers
     writes = name not in READERS
     model = both_of(name)[0] if name in BOTH else model_of(config, "AutoModelForCausalLM" if writes else "AutoModel")
     held, light = (ts.from_transformers(one, **tokens(name), dtype=None) for one in (model, config))
@@ -29,7 +31,7 @@ def test_a_configuration_gives_the_graph_of_its_model_without_weights(name):
     half = ts.from_transformers(config, "decode" if writes else "prefill", **tokens(name), dtype="bf16")
     assert {row["dtype"] for row in half.weights().values() if row["trainable"]} <= {"bf16", "f32"}
     assert "bf16" in half.assumptions[0]
-    assert ts.run(half).cycles > 0
+    assert ts.run(half, mapping="heuristic").cycles > 0
 
 
 def test_a_large_model_is_read_without_its_memory():

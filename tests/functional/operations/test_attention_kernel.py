@@ -13,7 +13,7 @@ import tilesim as ts
 from support.program_checks import unnoticed_mutants
 from support.random_attention import any_attention, graph
 
-SEEDS = {"edge-8": range(24), "mesh-16": range(6)}
+SEEDS = {"edge-8": range(12), "mesh-16": range(2)}
 Arrays = dict[str, Any]
 
 
@@ -279,7 +279,7 @@ def test_a_chip_with_a_compiler_of_its_own_keeps_what_that_does() -> None:
 
 
 def test_nothing_is_fused_where_nothing_shall_be() -> None:
-    assert not whole(ts.compile(ts.workloads.attention(1, 4, 512, 64), "mesh-16", fuse="none"))
+    assert not whole(ts.compile(ts.workloads.attention(1, 4, 128, 64), "mesh-16", fuse="none"))
 
 
 def test_what_stays_whole_is_found_behind_whatever_passes_move() -> None:
@@ -348,7 +348,7 @@ def slower(seeds: Any) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(1000, 1150), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(6), pytest.param([*range(6, 12), *range(1000, 1150)], marks=pytest.mark.slow)])
 def test_the_price_never_chooses_what_is_slower(seeds: list[int] | range) -> None:
     assert slower(seeds) == []
 

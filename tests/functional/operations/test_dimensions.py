@@ -57,7 +57,7 @@ def work(graph: ts.Graph) -> float:
 
 
 def test_sampled_shapes() -> None:
-    check_dimensions(40, 2.0**34)
+    check_dimensions(16, 2.0**34)
 
 
 @pytest.mark.slow

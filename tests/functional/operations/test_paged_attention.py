@@ -43,7 +43,7 @@ def check(machine: str, seed: int, most: int = 40) -> bool:
 
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
 def test_kernels_are_numpys(machine: str) -> None:
-    assert any([check(machine, seed) for seed in range(200, 206)])
+    assert any([check(machine, seed) for seed in range(200, 203)])
 
 
 @pytest.mark.slow

@@ -360,8 +360,9 @@ def test_the_state_stays_on_the_chip() -> None:
     assert apart.memory_bytes > 2 * result.memory_bytes
 
 
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_states_that_nothing_reads_or_links(machine: str) -> None:
+def test_states_that_nothing_reads_or_links(machine: str, seeds: range) -> None:
     """Random bodies of elementwise operations between some states: those that are dropped at the end, that have no
     element in common, that become one another; in any order of queues, and without two stores of one element."""
 
@@ -388,7 +389,7 @@ def test_states_that_nothing_reads_or_links(machine: str) -> None:
         shape = [int(random.choice([1, 2, 8])), int(random.choice([1, 3, 64]))]
         return run, [random.integers(-4, 5, shape).astype(np.float32) for _ in range(states)]
 
-    for seed in range(12):
+    for seed in seeds:
         run, given = program(np.random.default_rng(seed))
         compiled = ts.compile(ts.from_jax(run, *given), machine, lowering="best")
         for order in ("text", "random"):

@@ -39,12 +39,16 @@ def summed(start, axis, order, extent):
     return b.build(), sizes
 
 
-@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3", "mesh-16", "gemmini-16"])
+MACHINES = ["edge-8", "tpu-v3", "mesh-16", "gemmini-16"]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", STARTS)
 def test_starts(name, machine):
     of_graph, of_python = STARTS[name]
     x = np.random.default_rng(0).standard_normal((6, 7, 8)).astype(np.float32)
-    for axis, order, extent in ((0, None, 1), (1, None, 2), (0, (1, 2, 0), 1), (1, (2, 0, 1), 1), (2, None, 2)):
+    cases = ((0, None, 1), (1, None, 2), (0, (1, 2, 0), 1), (1, (2, 0, 1), 1), (2, None, 2))
+    for axis, order, extent in cases[MACHINES.index(machine) % 2 :: 2]:
         graph, sizes = summed(of_graph, axis, order, extent)
         program = ts.compile(graph, machine, fuse="none")
         seen, total = x if order is None else x.transpose(order), np.zeros(sizes, np.float32)

@@ -74,7 +74,7 @@ def check_random_graphs(first: int, rounds: int) -> None:
 
 
 def test_random_graphs() -> None:
-    check_random_graphs(0, 200)
+    check_random_graphs(0, 80)
 
 
 @pytest.mark.slow

@@ -90,8 +90,14 @@ def test_places_written_keep_what_lies_between(places: torch.Tensor, adds: bool)
     compiled(added, (x, torch.randn(6, len(places))))
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(
+    ("mode", "padding"),
+    [
+        pytest.param(mode, padding, marks=[pytest.mark.slow] * (mode != "bilinear" and i != j))
+        for i, mode in enumerate(["nearest", "bilinear", "bicubic"])
+        for j, padding in enumerate(["zeros", "border", "reflection"])
+    ],
+)
 def test_sampling_by_indices_reads_rows(mode: str, padding: str) -> None:
     generator = torch.manual_seed(1)
     args = (torch.randn(2, 5, 6, 7, generator=generator), torch.rand(2, 3, 4, 2, generator=generator) * 2.4 - 1.2)
@@ -222,8 +228,8 @@ FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
 }
 
 
-@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
 @pytest.mark.parametrize("name", FIGURES)
-def test_time_over_the_bound(name: str, machine: str) -> None:
+def test_time_over_the_bound(name: str) -> None:
     function, args, most = FIGURES[name]
-    assert ratio(equal(Applied(function), args, bound=1e-4), machine) <= most
+    graph = equal(Applied(function), args, bound=1e-4)
+    assert max(ratio(graph, machine) for machine in ("edge-8", "tpu-v3")) <= most

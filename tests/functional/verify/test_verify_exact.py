@@ -208,7 +208,7 @@ SMALLER = [name for name in PROGRAMS if "long" not in name and name != "attentio
 def test_faults_are_found(name: str) -> None:
     """Part of a contraction cut off, a tile lost, a wrong offset, swapped pieces, no bias: each is refused, or the
     results on random inputs are the right ones all the same."""
-    assert check_faults(name, most=6) >= 1
+    assert check_faults(name, most=4) >= 1
 
 
 @pytest.mark.slow
@@ -261,11 +261,14 @@ SMALL: dict[str, Callable[[str], ts.Graph]] = {
 @pytest.mark.parametrize("machine", ts.Machine.names())
 def test_right_programs_pass(machine: str) -> None:
     """Every dtype that a machine takes; products and sums are asked for their bits."""
+    target = ts.Machine.load(machine)
+    if target.get("core.count") > 4:
+        target = target.replace({"core.count": 4})  # more share tiles as these do
     compiled = 0
     for name, build in SMALL.items():
         for dtype in DTYPES:
             try:
-                program = ts.compile(build(dtype), machine)
+                program = ts.compile(build(dtype), target)
             except ts.UserError:
                 continue  # not on this machine, or not a kind of this dtype
             outcome = ts.verify(program)
