@@ -81,20 +81,21 @@ void MovementLowering::gather() {
   load_boxes(g, {box_starts(g)});
 }
 
+/// Bytes in memory if the last axis is on the lanes.
+double MovementLowering::padded_bytes(ValueId value) const {
+  const Shape &tile = context_.machine.layout.tile, &whole = shape(value);
+  double bytes = host_bytes(placement(value).dtype);
+  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+    const std::size_t minor = whole.size() - 1 - axis;
+    const bool padded = tile.size() == 2 && minor < 2;
+    bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
+  }
+  return bytes;
+}
+
 /// Whether to fetch boxes with several start components one by one: if that moves less than flattening the operand.
 bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const {
   if (components < 2) return false;
-  const Shape& tile = context_.machine.layout.tile;
-  const auto padded_bytes = [&](ValueId value) {
-    const Shape& whole = shape(value);
-    double bytes = host_bytes(placement(value).dtype);
-    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
-      const std::size_t minor = whole.size() - 1 - axis;
-      const bool padded = tile.size() == 2 && minor < 2;
-      bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
-    }
-    return bytes;
-  };
   std::int64_t box = 1;
   for (const std::int64_t size : sizes) box *= size;
   const std::int64_t burst = context_.machine.memory.burst_bytes, bytes = host_bytes(placement(op_.operands[0]).dtype);
@@ -262,9 +263,21 @@ void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>&
   add_step(r, {ring("x", dtype, element_count(r.tiles))}, {std::move(loads), store(r, "x", placement(y_))}, suffix);
 }
 
+/// Whether rows of the table lie in memory element by element, a burst each, so that a copy with contiguous rows pays.
+bool MovementLowering::copy_pays(ValueId table, std::int64_t rows) const {
+  const program::Tensor* stored = find_tensor(context_, placement(table).tensor);
+  if (!placement(table).identity || !stored || stored->minor_to_major.empty() || stored->minor_to_major[0] != 0)
+    return false;
+  const std::int64_t burst = context_.machine.memory.burst_bytes, width = shape(table)[1];
+  const std::int64_t saved = width * burst - round_up(width * host_bytes(placement(table).dtype), burst);
+  return static_cast<double>(rows * saved) > 2 * padded_bytes(table);
+}
+
 /// Fetches rows of the table by the ids; the vector unit replaces rows of the padding index by zeros.
 void MovementLowering::embedding() {
-  const Placement table = dense(op_.operands[0]), ids = dense(op_.operands[1]);
+  const std::int64_t rows_read = element_count(shape(op_.operands[1]));
+  const Placement table = copy_pays(op_.operands[0], rows_read) ? copied_dense(op_.operands[0]) : dense(op_.operands[0]);
+  const Placement ids = dense(op_.operands[1]);
   const std::int64_t padding = op_.attributes.integer("padding_index", -1);
   const int suffix = steps_++;
   const std::size_t rank = shape_.size(), ids_rank = rank - 1;
