@@ -79,6 +79,24 @@ mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::Vec
   return tiles;
 }
 
+/// The usual tiles along the lane axis that the cost model prefers: an axis that fills the lanes may be worth a pass
+/// through the cross-lane unit.
+mapping::VectorTiles on_lanes(const Context& context, const mapping::VectorProblem& problem,
+                              const mapping::VectorTiles& usual) {
+  mapping::VectorTiles best = usual;
+  if (problem.space.size() < 2 || !problem.ranks || !mapping::legal(problem, usual, context.machine).legal) return best;
+  double least = worth * mapping::price(problem, usual, context.machine).cycles;
+  for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) {
+    mapping::VectorTiles other = usual;
+    other.lane = axis;
+    if (problem.space[at(axis)] == 1 || axis == usual.lane || !mapping::legal(problem, other, context.machine).legal)
+      continue;
+    const double cycles = mapping::price(problem, other, context.machine).cycles;
+    if (cycles < least) least = cycles, best = other;
+  }
+  return best;
+}
+
 /// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
 mapping::VectorTiles searched_tiles(const Context& context, const mapping::VectorProblem& problem,
                                     const mapping::VectorTiles& usual) {
@@ -179,6 +197,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
   } else if (mapping_rule(context) == "cost" && context.machine.sorts.empty() &&
              (context.machine.core.count == context.contexts || context.contexts == 1)) {
     chosen = searched_tiles(context, problem, chosen);
+  } else if (mapping_rule(context) == "profile") {
+    chosen = on_lanes(context, problem, chosen);
   }
   if (context.options.record_vectors)
     context.options.record_vectors->push_back(
