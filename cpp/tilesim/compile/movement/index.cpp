@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/rows.hpp"
 #include "tilesim/compile/movement/boxes.hpp"
 #include "tilesim/compile/movement/movement.hpp"
 
@@ -263,20 +264,17 @@ void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>&
   add_step(r, {ring("x", dtype, element_count(r.tiles))}, {std::move(loads), store(r, "x", placement(y_))}, suffix);
 }
 
-/// Whether rows of the table lie in memory element by element, a burst each, so that a copy with contiguous rows pays.
-bool MovementLowering::copy_pays(ValueId table, std::int64_t rows) const {
-  const program::Tensor* stored = find_tensor(context_, placement(table).tensor);
-  if (!placement(table).identity || !stored || stored->minor_to_major.empty() || stored->minor_to_major[0] != 0)
-    return false;
-  const std::int64_t burst = context_.machine.memory.burst_bytes, width = shape(table)[1];
-  const std::int64_t saved = width * burst - round_up(width * host_bytes(placement(table).dtype), burst);
-  return static_cast<double>(rows * saved) > 2 * padded_bytes(table);
-}
-
 /// Fetches rows of the table by the ids; the vector unit replaces rows of the padding index by zeros.
 void MovementLowering::embedding() {
-  const std::int64_t rows_read = element_count(shape(op_.operands[1]));
-  const Placement table = copy_pays(op_.operands[0], rows_read) ? copied_dense(op_.operands[0]) : dense(op_.operands[0]);
+  const Placement& entered = placement(op_.operands[0]);
+  if (!placement(y_).through.empty()) {  // the readers fetch the rows
+    const std::vector<AxisAccess> plain = plain_axes(2);
+    main_.clear();
+    const Placement copied{placement(y_).tensor, entered.tensor_shape, entered.dtype, plain, true};
+    return copy(entered.tensor_shape, entered, plain, copied, plain);
+  }
+  const bool scattered = rows_scattered(context_, entered, element_count(shape(op_.operands[1])));
+  const Placement table = scattered ? copied_dense(op_.operands[0]) : dense(op_.operands[0]);
   const Placement ids = dense(op_.operands[1]);
   const std::int64_t padding = op_.attributes.integer("padding_index", -1);
   const int suffix = steps_++;

@@ -105,7 +105,6 @@ class MovementLowering {
   void gather();
   double padded_bytes(ValueId value) const;
   void embedding();
-  bool copy_pays(ValueId table, std::int64_t rows) const;
   /// Computes the starts of the boxes in `source` on the vector unit, clamped or moved outside the source.
   Placement box_starts(const Gather& g);
   static program::VectorOp starts_of(const Gather& g, const Region& r, DType indices);

@@ -73,7 +73,7 @@ void add_granules(TileChoice& choice, const Context& context, const Placement& p
   if (rank == 0) return;
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
   const bool ordered = tensor && tensor->minor_to_major.size() == rank;
-  const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2;
+  const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2 && placement.through.empty();
   choice.granules.resize(choice.space.size(), 1);
   const std::int64_t burst =
       std::max<std::int64_t>(1, 8 * context.machine.memory.burst_bytes / std::max(1, bits(placement.dtype)));

@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/mapping/identity.hpp"
 #include "tilesim/mapping/vector/search.hpp"
@@ -125,15 +126,11 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
   operand.dtype = placement.dtype;
   operand.step.assign(rank, 1);
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
-  const std::size_t axes = placement.axes.size();
-  if (tensor && tensor->tile.size() == 2 && axes >= 2) operand.layout = tensor->tile;
-  const bool ordered = tensor && tensor->minor_to_major.size() == axes;
-  for (std::size_t i = 0; i < axes; ++i) {
-    const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i;
-    const AxisAccess& access = placement.axes[axis];
+  if (tensor && tensor->tile.size() == 2 && placement.axes.size() >= 2) operand.layout = tensor->tile;
+  for (const auto& [access, extent] : memory_axes(context, placement)) {
     operand.axes.push_back(access.terms.empty() ? -1 : access.terms.back().dim);
-    operand.extents.push_back(placement.tensor_shape[axis]);
-    if (i > 0) continue;
+    operand.extents.push_back(extent);
+    if (operand.axes.size() > 1) continue;
     operand.minor_offset = access.constant;
     if (!access.terms.empty()) operand.minor_step = access.terms.back().coefficient;
     if (operand.layout.size() == 2) operand.row = operand.layout[1];
@@ -143,15 +140,18 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
   return operand;
 }
 
+void fetch_apart(const Context& context, mapping::VectorOperand& operand, std::vector<int> axes) {
+  operand.apart = std::move(axes);
+  if (operand.layout.size() == 2) operand.layout[0] = 1;
+  const std::int64_t burst = 8 * context.machine.memory.burst_bytes / std::max(1, bits(operand.dtype));
+  if (operand.layout.empty() && !operand.extents.empty())
+    operand.extents[0] = round_up(operand.extents[0] + 1, std::max<std::int64_t>(1, burst));
+}
+
 void give_access(const Context& context, const Placement& placement, mapping::VectorOperand& operand) {
-  const program::Tensor* tensor = find_tensor(context, placement.tensor);
-  const std::size_t axes = placement.axes.size();
-  const bool ordered = tensor && tensor->minor_to_major.size() == axes;
   operand.access.clear();
-  for (std::size_t i = 0; i < axes; ++i)
-    operand.access.push_back(
-        placement.axes[ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i]);
-  if (axes > 0) return;
+  for (MemoryAxis& axis : memory_axes(context, placement)) operand.access.push_back(std::move(axis.access));
+  if (!operand.access.empty()) return;
   operand.access.emplace_back();  // a scalar, as an axis of one element
   operand.axes = {-1};
   operand.extents = {1};
