@@ -13,14 +13,17 @@ std::vector<MemoryAxis> memory_axes(const Context& context, const Placement& pla
   const std::size_t axes = placement.axes.size();
   const bool ordered = tensor && tensor->minor_to_major.size() == axes;
   std::vector<MemoryAxis> result;
-  for (std::size_t i = 0; i < (placement.through.empty() ? axes : 1); ++i) {
+  if (!placement.through.empty()) {
+    result.push_back({placement.axes.back(), placement.tensor_shape.back()});
+    const program::Tensor* ids = find_tensor(context, placement.through);
+    for (std::size_t axis = placement.through_axes.size(); axis-- > 0;)
+      result.push_back({placement.through_axes[axis], ids->shape[axis].value()});
+    return result;
+  }
+  for (std::size_t i = 0; i < axes; ++i) {
     const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i;
     result.push_back({placement.axes[axis], placement.tensor_shape[axis]});
   }
-  if (placement.through.empty()) return result;
-  const program::Tensor* ids = find_tensor(context, placement.through);
-  for (std::size_t axis = placement.through_axes.size(); axis-- > 0;)
-    result.push_back({placement.through_axes[axis], ids->shape[axis].value()});
   return result;
 }
 

@@ -43,6 +43,7 @@ class Fetching {
     if (op_.attributes.integer("padding_index", -1) >= 0 || !rows_.identity || !table_.identity || !ids_.identity)
       return;
     const program::Tensor* stored = find_tensor(context, rows_.tensor);
+    if (!find_tensor(context, ids_.tensor)) return;
     if (!stored || stored->role != program::Role::temporary || !stored->alias_of.empty()) return;
     for (bool grown = named_.insert(rows_.tensor).second; grown;) {
       grown = false;
@@ -68,11 +69,16 @@ class Fetching {
     for (const ValueId value : values_) {
       Placement& placement = context_.placements[at(value)];
       Placement fetched = table;
-      fetched.axes = {{}, placement.axes.back()};
+      const std::size_t lead = *lead_of(placement.tensor_shape);
+      fetched.axes = {{}, in_one(placement, lead, placement.axes.size())};
       fetched.identity = false;
       fetched.through = ids_.tensor;
-      fetched.through_axes.assign(placement.axes.begin(), placement.axes.end() - 1);
-      if (ids_dense()) in_one_line(fetched, Shape(placement.tensor_shape.begin(), placement.tensor_shape.end() - 1));
+      fetched.through_axes.assign(placement.axes.begin(), placement.axes.begin() + static_cast<std::ptrdiff_t>(lead));
+      if (ids_dense()) {
+        fetched.through_axes = {in_one(placement, 0, lead)};
+        if (ids_.tensor_shape.size() != 1) fetched.through = rows_.tensor + ".ids";
+        declare(context_, fetched.through, ids_.dtype, {element_count(ids_.tensor_shape)}, ids_.tensor);
+      }
       placement = std::move(fetched);
     }
     std::erase_if(context_.program.tensors, [&](const program::Tensor& tensor) { return named_.count(tensor.name); });
@@ -83,22 +89,30 @@ class Fetching {
  private:
   bool ids_dense() const {
     const program::Tensor* ids = find_tensor(context_, ids_.tensor);
-    return ids && ids->tile.empty();
+    return ids->tile.empty();
   }
 
-  /// Reads the ids under one axis, so that a run may continue over the axes of `shape`.
-  void in_one_line(Placement& fetched, const Shape& shape) {
+  /// The axes from `first` to `last` of a row-major tensor as one.
+  static AxisAccess in_one(const Placement& placement, std::size_t first, std::size_t last) {
     AxisAccess line;
-    const Shape strides = row_major_strides(shape);
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      line.constant += strides[axis] * fetched.through_axes[axis].constant;
-      for (const AxisAccess::Term& term : fetched.through_axes[axis].terms)
-        line.terms.push_back({term.dim, strides[axis] * term.coefficient});
+    std::int64_t stride = 1;
+    for (std::size_t axis = last; axis-- > first; stride *= placement.tensor_shape[axis]) {
+      line.constant += stride * placement.axes[axis].constant;
+      for (const AxisAccess::Term& term : placement.axes[axis].terms)
+        line.terms.push_back({term.dim, stride * term.coefficient});
     }
-    fetched.through_axes = {std::move(line)};
-    if (ids_.tensor_shape.size() == 1) return;
-    fetched.through = rows_.tensor + ".ids";
-    declare(context_, fetched.through, ids_.dtype, {element_count(shape)}, ids_.tensor);
+    return line;
+  }
+
+  /// The number of leading axes of a shape of the rows' bytes that select the rows; the others are within a row. If
+  /// the ids are dense, as one line, so that a run may continue over several axes.
+  std::optional<std::size_t> lead_of(const Shape& shape) const {
+    std::int64_t rows = 1, axis = 0;
+    const std::int64_t all = element_count(ids_.tensor_shape);
+    while (at(axis) < shape.size() && (rows < all || shape[at(axis)] == 1)) rows *= shape[at(axis++)];
+    const Shape lead(shape.begin(), shape.begin() + axis);
+    if (rows != all || (!ids_dense() && lead != ids_.tensor_shape)) return std::nullopt;
+    return at(axis);
   }
 
   bool all_read_here(const std::vector<Kernel>& kernels, const Kernel& own) {
@@ -119,14 +133,9 @@ class Fetching {
     return readings_ > 0;
   }
 
-  /// Whether the value's rows are whole rows of the table, selected by the ids under another shape.
   bool fits(ValueId value) const {
     const Placement& placement = context_.placements[at(value)];
-    const Shape& shape = placement.tensor_shape;
-    if (!placement.moved.empty() || placement.fill || shape.empty() || shape.back() != table_.tensor_shape[1])
-      return false;
-    const Shape lead(shape.begin(), shape.end() - 1);
-    return lead == ids_.tensor_shape || (ids_dense() && element_count(lead) == element_count(ids_.tensor_shape));
+    return placement.moved.empty() && !placement.fill && lead_of(placement.tensor_shape);
   }
 
   bool pays() const {
