@@ -10,7 +10,10 @@
 namespace tilesim::lower {
 
 /// An axis of a placement in memory: the access by the value's axes, and the extent.
-struct MemoryAxis { AxisAccess access; std::int64_t extent = 1; };
+struct MemoryAxis {
+  AxisAccess access;
+  std::int64_t extent = 1;
+};
 
 /// All axes of a placement, minor first; of rows that indices select: the row, then the axes of the indices.
 std::vector<MemoryAxis> memory_axes(const Context& context, const Placement& placement);

@@ -153,7 +153,8 @@ class Fetching {
   bool may_ = false;
 };
 
-/// The dims along which consecutive indices lie, inner first, for the tile's extents; without extents the first of them.
+/// The dims along which consecutive indices lie, inner first, for the tile's extents; without extents the first of
+/// them.
 std::vector<int> run_of(const Placement& placement, const std::vector<Expr>& extents) {
   std::vector<int> run;
   const std::vector<AxisAccess::Term>& terms = placement.through_axes.back().terms;
