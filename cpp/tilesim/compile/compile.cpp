@@ -14,6 +14,7 @@
 #include "tilesim/compile/kernels.hpp"
 #include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/layouts/layouts.hpp"
+#include "tilesim/compile/layouts/rows.hpp"
 #include "tilesim/compile/making.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/passes.hpp"
@@ -199,9 +200,10 @@ class Compiler {
       context.scalars = scalars_of(function);
       if (loop) context.counters = lower::counted_scalars(*loop, context.scalars);
       for (const auto& [value, expression] : context.counters) context.scalars[value] = 0;
-      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, round.kept_apart,
-                                                               is_main, options_.record_fusion ? &looked_at : nullptr);
+      std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, round.kept_apart, is_main,
+                                                         options_.record_fusion ? &looked_at : nullptr);
       lower::assign_layouts(context, kernels, rules_.native);
+      if (rules_.has(lower::Rule::elementwise) && options_.only.empty()) lower::fetch_rows_in_readers(context, kernels);
       const std::string name = is_main ? std::string() : prefix.substr(0, prefix.size() - 1);
       facts_[name].clear();
       bodies_[name] = {&function, {}, {}, context.scalars, context.counters};

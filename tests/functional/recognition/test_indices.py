@@ -106,6 +106,49 @@ def test_sampling_by_indices_reads_rows(mode: str, padding: str) -> None:
     assert "gather" not in kinds(graph)
 
 
+def read_rows(rng: random.Random) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+    """Rows of a table by one to three indices, cut, turned, normalized or reduced by what reads them."""
+    count, width = rng.choice([3, 64, 1000]), rng.choice([1, 3, 8, 24, 64, 130])
+    own = [rng.randint(1, rng.choice([3, 20])) for _ in range(rng.randint(1, 3))]
+    order, part = rng.sample(range(len(own) + 1), len(own) + 1), rng.choice([i for i in (1, 2, 3, 5) if width % i == 0])
+    reads: dict[str, Callable[[Any], Any]] = {
+        "plain": lambda y: y * 3,
+        "turned": lambda y: y.permute(order) * 2,
+        "parts": lambda y: y.reshape(*own, part, width // part).transpose(-1, -2) + 1,
+        "cut": lambda y: y[..., width // 3 :] * 1.5,
+        "normalized": lambda y: F.layer_norm(y, (width,)),
+        "in one line": lambda y: y.reshape(-1, width) + 1,
+    }
+    read, axis = reads[rng.choice(list(reads))], rng.choice([None, 0, -1])
+
+    def function(table: Any, *indices: Any) -> Any:
+        y = sum(read(F.embedding(index, table)) for index in indices)
+        return y if axis is None else y.sum(axis)
+
+    indices = [torch.randint(0, count, own) for _ in range(rng.randint(1, 3))]
+    return function, (torch.randn(count, width), *indices)
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
+def test_readers_fetch_rows_themselves(machine: str) -> None:
+    rng = random.Random(machine)
+    torch.manual_seed(3)
+    for _ in range(8):
+        function, args = read_rows(rng)
+        mapping = rng.choice(["heuristic", "cost"])
+        program = ts.compile(ts.from_torch(Applied(function), args), machine, mapping=mapping)
+        (found,) = ts.execute(program, args).values()
+        wanted = function(*args).numpy()
+        assert np.allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-4 * max(1, np.abs(wanted).max()))
+        assert ts.verify(program).ok
+
+
+def test_rows_of_one_reader_are_never_stored() -> None:
+    graph = equal(Applied(lambda w, i: F.embedding(i, w).sum(1)), (torch.randn(100, 64), torch.zeros(50, 4).long()))
+    rows = 50 * 4 * 64 * 4
+    assert rows <= ts.simulate(ts.compile(graph, "edge-8")).memory_bytes < 2 * rows
+
+
 def test_an_index_outside_is_an_error_where_torch_raises() -> None:
     """Rows are numbered over several axes: an index that leaves one must not be one of the next row."""
     x, index = torch.randn(3, 4, 5), torch.tensor([0, 1, 2])
@@ -208,6 +251,26 @@ FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
         lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=True),
         (torch.randn(8, 32, 40, 40), torch.rand(8, 30, 40, 2) * 2.2 - 1.1),
         10,
+    ),
+    "grid_sample, bicubic": (
+        lambda x, g: F.grid_sample(x, g, mode="bicubic", align_corners=False),
+        (torch.randn(8, 32, 40, 40), torch.rand(8, 1, 1200, 2) * 2.2 - 1.1),
+        12,
+    ),
+    "interpolation, bilinear": (
+        lambda x: F.interpolate(x, size=(37, 45), mode="bilinear"),
+        (torch.randn(2, 32, 28, 28),),
+        8,
+    ),
+    "deformable attention": (
+        lambda x, at, w: (F.grid_sample(x, at, align_corners=False) * w[:, None]).sum(-1),
+        (torch.randn(8, 32, 40, 40), torch.rand(8, 300, 4, 2) * 2.2 - 1.1, torch.rand(8, 300, 4)),
+        10,
+    ),
+    "embedding bag": (
+        lambda w, i: F.embedding(i, w).sum(1),
+        (torch.randn(1000, 64), torch.randint(0, 1000, (256, 20))),
+        8,
     ),
     "take along an axis": (
         lambda x, i: torch.gather(x, 1, i[:, :, None].expand(-1, -1, 64)),

@@ -8,15 +8,30 @@
 
 namespace tilesim::lower {
 
-std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile) {
+std::vector<MemoryAxis> memory_axes(const Context& context, const Placement& placement) {
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
   const std::size_t axes = placement.axes.size();
   const bool ordered = tensor && tensor->minor_to_major.size() == axes;
-  std::vector<std::int64_t> strides(tile.size(), 0);
-  std::int64_t stride = 1;
+  std::vector<MemoryAxis> result;
+  if (!placement.through.empty()) {
+    result.push_back({placement.axes.back(), placement.tensor_shape.back()});
+    const program::Tensor* ids = find_tensor(context, placement.through);
+    for (std::size_t axis = placement.through_axes.size(); axis-- > 0;)
+      result.push_back({placement.through_axes[axis], ids->shape[axis].value()});
+    return result;
+  }
   for (std::size_t i = 0; i < axes; ++i) {
     const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i;
-    std::vector<AxisAccess::Term> terms = placement.axes[axis].terms;
+    result.push_back({placement.axes[axis], placement.tensor_shape[axis]});
+  }
+  return result;
+}
+
+std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile) {
+  std::vector<std::int64_t> strides(tile.size(), 0);
+  std::int64_t stride = 1;
+  for (MemoryAxis& axis : memory_axes(context, placement)) {
+    std::vector<AxisAccess::Term>& terms = axis.access.terms;
     std::sort(terms.begin(), terms.end(), [](const AxisAccess::Term& a, const AxisAccess::Term& b) {
       return std::abs(a.coefficient) < std::abs(b.coefficient);
     });

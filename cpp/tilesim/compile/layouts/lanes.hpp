@@ -9,6 +9,15 @@
 
 namespace tilesim::lower {
 
+/// An axis of a placement in memory: the access by the value's axes, and the extent.
+struct MemoryAxis {
+  AxisAccess access;
+  std::int64_t extent = 1;
+};
+
+/// All axes of a placement, minor first; of rows that indices select: the row, then the axes of the indices.
+std::vector<MemoryAxis> memory_axes(const Context& context, const Placement& placement);
+
 /// Strides per value axis of a tile whose slot keeps the order of memory, minor axis innermost; 0 along axes that the
 /// tensor does not span.
 std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile);

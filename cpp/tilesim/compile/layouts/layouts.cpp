@@ -44,6 +44,7 @@ class Assignment {
  public:
   Assignment(Context& context, const std::vector<Kernel>& kernels, bool native)
       : context_(context), tile_(context.machine.layout.tile), wishes_(context.function, tile_, native) {
+    if (native) follow_entry();
     for (std::size_t value = 0; value < context.placements.size(); ++value) {
       const Placement& placement = context.placements[value];
       const auto id = static_cast<ValueId>(value);
@@ -114,6 +115,17 @@ class Assignment {
       const Placement& table = context_.placements[at(op.operands[0])];
       const program::Tensor* tensor = find_tensor(context_, table.tensor);
       if (tensor && table.identity && !outside(*tensor) && !others.count(table.tensor)) reshaped_.insert(table.tensor);
+    }
+  }
+
+  /// What is aligned with an input that enters with its largest axes minor prefers that order too.
+  void follow_entry() {
+    for (std::size_t value = 0; value < context_.placements.size(); ++value) {
+      const auto id = static_cast<ValueId>(value);
+      const program::Tensor* tensor = laid_out_here(id);
+      if (!tensor || !outside(*tensor) || !wishes_.order_of(id).empty()) continue;
+      const Shape shape = shape_of(*tensor);
+      if (!enters_in_torch_order(shape, tile_)) wishes_.add(id, largest_minor(shape));
     }
   }
 

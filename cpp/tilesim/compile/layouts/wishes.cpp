@@ -197,6 +197,9 @@ void Wishes::spread(const Op& op, ValueId from) {
     const ValueId to = from == op.operands[0] ? op.results[0] : op.operands[0];
     wish(to, with_units(order, function_.value(from).type.shape, function_.value(to).type.shape));
   } else if (side_by_side(op)) {
+    // What is broadcast says nothing of the axes along which it repeats.
+    const auto elements = [&](ValueId value) { return element_count(function_.value(value).type.shape); };
+    if (op.kind == Kind::elementwise && elements(from) < elements(op.results[0])) return;
     for (ValueId operand : op.operands) wish(operand, order);
     for (ValueId result : op.results) wish(result, order);
   }

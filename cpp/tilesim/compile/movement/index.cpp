@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/rows.hpp"
 #include "tilesim/compile/movement/boxes.hpp"
 #include "tilesim/compile/movement/movement.hpp"
 
@@ -81,20 +82,21 @@ void MovementLowering::gather() {
   load_boxes(g, {box_starts(g)});
 }
 
+/// Bytes in memory if the last axis is on the lanes.
+double MovementLowering::padded_bytes(ValueId value) const {
+  const Shape &tile = context_.machine.layout.tile, &whole = shape(value);
+  double bytes = host_bytes(placement(value).dtype);
+  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+    const std::size_t minor = whole.size() - 1 - axis;
+    const bool padded = tile.size() == 2 && minor < 2;
+    bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
+  }
+  return bytes;
+}
+
 /// Whether to fetch boxes with several start components one by one: if that moves less than flattening the operand.
 bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const {
   if (components < 2) return false;
-  const Shape& tile = context_.machine.layout.tile;
-  const auto padded_bytes = [&](ValueId value) {
-    const Shape& whole = shape(value);
-    double bytes = host_bytes(placement(value).dtype);
-    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
-      const std::size_t minor = whole.size() - 1 - axis;
-      const bool padded = tile.size() == 2 && minor < 2;
-      bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
-    }
-    return bytes;
-  };
   std::int64_t box = 1;
   for (const std::int64_t size : sizes) box *= size;
   const std::int64_t burst = context_.machine.memory.burst_bytes, bytes = host_bytes(placement(op_.operands[0]).dtype);
@@ -264,7 +266,16 @@ void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>&
 
 /// Fetches rows of the table by the ids; the vector unit replaces rows of the padding index by zeros.
 void MovementLowering::embedding() {
-  const Placement table = dense(op_.operands[0]), ids = dense(op_.operands[1]);
+  const Placement& entered = placement(op_.operands[0]);
+  if (!placement(y_).through.empty()) {  // the readers fetch the rows
+    const std::vector<AxisAccess> plain = plain_axes(2);
+    main_.clear();
+    const Placement copied{placement(y_).tensor, entered.tensor_shape, entered.dtype, plain, true};
+    return copy(entered.tensor_shape, entered, plain, copied, plain);
+  }
+  const bool scattered = rows_scattered(context_, entered, element_count(shape(op_.operands[1])));
+  const Placement table = scattered ? copied_dense(op_.operands[0]) : dense(op_.operands[0]);
+  const Placement ids = dense(op_.operands[1]);
   const std::int64_t padding = op_.attributes.integer("padding_index", -1);
   const int suffix = steps_++;
   const std::size_t rank = shape_.size(), ids_rank = rank - 1;

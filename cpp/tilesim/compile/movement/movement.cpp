@@ -423,13 +423,18 @@ Placement MovementLowering::dense(ValueId value, bool flat) {
     if (!padded)
       if (const auto bytes = same_bytes(own, own.dtype, all)) return *bytes;
   }
-  const Placement copied = temporary("dense", own.dtype, shape(value));
+  const Placement copied = copied_dense(value);
+  return flat ? *same_bytes(copied, own.dtype, {element_count(shape(value))}) : copied;
+}
+
+Placement MovementLowering::copied_dense(ValueId value) {
+  const Placement copied = temporary("dense", placement(value).dtype, shape(value));
   const std::vector<AxisAccess> plain = plain_axes(shape(value).size());
   Shape main;
   std::swap(main, main_);
-  copy(shape(value), own, plain, copied, plain);
+  copy(shape(value), placement(value), plain, copied, plain);
   std::swap(main, main_);
-  return flat ? *same_bytes(copied, own.dtype, {element_count(shape(value))}) : copied;
+  return copied;
 }
 
 program::Scope lower_movement(Context& context, const Kernel& kernel) {

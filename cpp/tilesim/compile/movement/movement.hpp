@@ -83,6 +83,7 @@ class MovementLowering {
   std::optional<Placement> same_bytes(const Placement& placement, DType dtype, const Shape& shape);
   /// A placement with the value's own axes (one axis if `flat`); a view is copied.
   Placement dense(ValueId value, bool flat = false);
+  Placement copied_dense(ValueId value);  ///< a row-major copy
 
   // pad.cpp
   void pad();
@@ -102,6 +103,7 @@ class MovementLowering {
 
   // index.cpp
   void gather();
+  double padded_bytes(ValueId value) const;
   void embedding();
   /// Computes the starts of the boxes in `source` on the vector unit, clamped or moved outside the source.
   Placement box_starts(const Gather& g);

@@ -134,11 +134,7 @@ void MovementLowering::load(const Region& r, program::Transfer transfer, const S
 /// Describes rows that indices select: each is fetched separately, in whole bursts, with many transfers per tile.
 void MovementLowering::fetch_rows(mapping::VectorProblem& problem, std::int64_t bytes) const {
   mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
-  from.apart = *rows_apart_;
-  if (from.layout.size() == 2) from.layout[0] = 1;
-  const std::int64_t burst = 8 * context_.machine.memory.burst_bytes / std::max(1, bits(from.dtype));
-  if (from.layout.empty() && !from.extents.empty())
-    from.extents[0] = round_up(from.extents[0] + 1, std::max<std::int64_t>(1, burst));
+  fetch_apart(context_, from, *rows_apart_);
   if (!masked_) return;
   to.held = true;
   problem.bytes_per_point = std::max<std::int64_t>(0, bytes / 2 - host_bytes(from.dtype) - host_bytes(to.dtype));

@@ -29,6 +29,9 @@ struct Placement {
   bool identity = true;             ///< the tensor has the value's shape and axes
   std::vector<Expr> moved = {};     ///< per axis of the tensor: offset that depends on a loop counter; empty: none
   std::optional<double> fill = {};  ///< value of the elements beyond the tensor's ends
+  /// Integer tensor that holds the index along the tensor's first axis, and by its axes the access; empty: direct.
+  std::string through = {};
+  std::vector<AxisAccess> through_axes = {};
 };
 
 enum class Family : std::uint8_t { product, vector, movement, call, chain };

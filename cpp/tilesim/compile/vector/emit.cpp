@@ -35,7 +35,7 @@ std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& value
 void VectorLowering::load_inputs(const std::vector<int>& wanted, Block& block, bool points) const {
   for (int i : wanted) {
     const Held& held = inputs_[at(i)];
-    block.push_back(statement(program::Load{transfer(held)}));
+    block.push_back(load(held));
     if (held.shuffled) permute(held, true, points, block);
   }
 }

@@ -53,7 +53,7 @@ void VectorLowering::load_in_pieces(Block& block) {
   for (int i : plan_.phases[0].loads) {
     const Held& held = inputs_[at(i)];
     if (!arrives_in_pieces(held)) continue;
-    only_elements({statement(program::Load{transfer(held)})}, pieces);
+    only_elements({load(held)}, pieces);
   }
   at_piece_ = false;
   if (!pieces.empty()) block.push_back(piece_loops(std::move(pieces)));

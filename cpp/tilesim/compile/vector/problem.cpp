@@ -3,6 +3,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/compile/layouts/lanes.hpp"
+#include "tilesim/compile/layouts/rows.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 #include "tilesim/program/vector_work.hpp"
@@ -76,11 +77,16 @@ mapping::VectorOperand VectorLowering::operand(ValueId value, mapping::VectorOpe
     if (axis >= 0 && !spanned[at(axis)]) axis = -1;
   }
   operand.step.assign(spanned.begin(), spanned.end());
-  give_access(context_, context_.placements[at(value)], operand);
+  const Placement& placement = context_.placements[at(value)];
+  give_access(context_, placement, operand);
   for (AxisAccess& axis : operand.access) {
     for (AxisAccess::Term& term : axis.terms) term.dim = axis_of[at(term.dim)];
     std::erase_if(axis.terms, [&](const AxisAccess::Term& term) { return !spanned[at(term.dim)]; });
   }
+  if (placement.through.empty()) return operand;
+  std::vector<int> apart = rows_apart(placement);
+  for (int& axis : apart) axis = axis_of[at(axis)];
+  fetch_apart(context_, operand, std::move(apart));
   return operand;
 }
 

@@ -73,13 +73,16 @@ void add_granules(TileChoice& choice, const Context& context, const Placement& p
   if (rank == 0) return;
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
   const bool ordered = tensor && tensor->minor_to_major.size() == rank;
-  const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2;
+  const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2 && placement.through.empty();
   choice.granules.resize(choice.space.size(), 1);
   const std::int64_t burst =
       std::max<std::int64_t>(1, 8 * context.machine.memory.burst_bytes / std::max(1, bits(placement.dtype)));
   for (std::size_t i = 0; i < (padded ? 2U : 1U); ++i) {
     const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : rank - 1 - i;
-    const std::int64_t granule = padded ? tensor->tile[1 - i] : burst;
+    const std::int64_t granule = !placement.through.empty()
+                                     ? placement.tensor_shape.back()  // each part reads the index
+                                 : padded ? tensor->tile[1 - i]
+                                          : burst;
     for (const AxisAccess::Term& term : placement.axes[axis].terms) {
       std::int64_t& own = choice.granules[static_cast<std::size_t>(term.dim)];
       if (std::abs(term.coefficient) == 1) own = std::max(own, granule);

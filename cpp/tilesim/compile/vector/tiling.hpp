@@ -44,6 +44,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
 /// The operand for loads or stores of a placement, in tiles of the space that indexes it.
 mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
                                       mapping::VectorOperand::Use use);
+/// Describes rows that indices select: each is fetched in whole bursts, with a transfer for each position of the axes.
+void fetch_apart(const Context& context, mapping::VectorOperand& operand, std::vector<int> axes);
 /// Adds exact tile addresses to an operand whose placement has the axes of the space.
 void give_access(const Context& context, const Placement& placement, mapping::VectorOperand& operand);
 /// The problem of a kernel without operands: name, kinds and types of its operations, functions per point.

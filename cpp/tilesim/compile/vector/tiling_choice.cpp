@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/mapping/identity.hpp"
 #include "tilesim/mapping/vector/search.hpp"
@@ -79,6 +80,24 @@ mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::Vec
   return tiles;
 }
 
+/// The usual tiles along the lane axis that the cost model prefers: an axis that fills the lanes may be worth a pass
+/// through the cross-lane unit.
+mapping::VectorTiles on_lanes(const Context& context, const mapping::VectorProblem& problem,
+                              const mapping::VectorTiles& usual) {
+  mapping::VectorTiles best = usual;
+  if (problem.space.size() < 2 || !problem.ranks || !mapping::legal(problem, usual, context.machine).legal) return best;
+  double least = worth * mapping::price(problem, usual, context.machine).cycles;
+  for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) {
+    mapping::VectorTiles other = usual;
+    other.lane = axis;
+    if (problem.space[at(axis)] == 1 || axis == usual.lane || !mapping::legal(problem, other, context.machine).legal)
+      continue;
+    const double cycles = mapping::price(problem, other, context.machine).cycles;
+    if (cycles < least) least = cycles, best = other;
+  }
+  return best;
+}
+
 /// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
 mapping::VectorTiles searched_tiles(const Context& context, const mapping::VectorProblem& problem,
                                     const mapping::VectorTiles& usual) {
@@ -107,15 +126,11 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
   operand.dtype = placement.dtype;
   operand.step.assign(rank, 1);
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
-  const std::size_t axes = placement.axes.size();
-  if (tensor && tensor->tile.size() == 2 && axes >= 2) operand.layout = tensor->tile;
-  const bool ordered = tensor && tensor->minor_to_major.size() == axes;
-  for (std::size_t i = 0; i < axes; ++i) {
-    const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i;
-    const AxisAccess& access = placement.axes[axis];
+  if (tensor && tensor->tile.size() == 2 && placement.axes.size() >= 2) operand.layout = tensor->tile;
+  for (const auto& [access, extent] : memory_axes(context, placement)) {
     operand.axes.push_back(access.terms.empty() ? -1 : access.terms.back().dim);
-    operand.extents.push_back(placement.tensor_shape[axis]);
-    if (i > 0) continue;
+    operand.extents.push_back(extent);
+    if (operand.axes.size() > 1) continue;
     operand.minor_offset = access.constant;
     if (!access.terms.empty()) operand.minor_step = access.terms.back().coefficient;
     if (operand.layout.size() == 2) operand.row = operand.layout[1];
@@ -125,15 +140,18 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
   return operand;
 }
 
+void fetch_apart(const Context& context, mapping::VectorOperand& operand, std::vector<int> axes) {
+  operand.apart = std::move(axes);
+  if (operand.layout.size() == 2) operand.layout[0] = 1;
+  const std::int64_t burst = 8 * context.machine.memory.burst_bytes / std::max(1, bits(operand.dtype));
+  if (operand.layout.empty() && !operand.extents.empty())
+    operand.extents[0] = round_up(operand.extents[0] + 1, std::max<std::int64_t>(1, burst));
+}
+
 void give_access(const Context& context, const Placement& placement, mapping::VectorOperand& operand) {
-  const program::Tensor* tensor = find_tensor(context, placement.tensor);
-  const std::size_t axes = placement.axes.size();
-  const bool ordered = tensor && tensor->minor_to_major.size() == axes;
   operand.access.clear();
-  for (std::size_t i = 0; i < axes; ++i)
-    operand.access.push_back(
-        placement.axes[ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i]);
-  if (axes > 0) return;
+  for (MemoryAxis& axis : memory_axes(context, placement)) operand.access.push_back(std::move(axis.access));
+  if (!operand.access.empty()) return;
   operand.access.emplace_back();  // a scalar, as an axis of one element
   operand.axes = {-1};
   operand.extents = {1};
@@ -179,6 +197,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
   } else if (mapping_rule(context) == "cost" && context.machine.sorts.empty() &&
              (context.machine.core.count == context.contexts || context.contexts == 1)) {
     chosen = searched_tiles(context, problem, chosen);
+  } else if (mapping_rule(context) == "profile") {
+    chosen = on_lanes(context, problem, chosen);
   }
   if (context.options.record_vectors)
     context.options.record_vectors->push_back(

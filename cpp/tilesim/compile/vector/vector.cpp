@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/rows.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
 namespace tilesim::lower {
@@ -167,8 +168,12 @@ View VectorLowering::view(const Held& held, bool points) const {
   return result;
 }
 
-/// The transfer of a value's tile, by the axes of the value.
 program::Transfer VectorLowering::transfer(const Held& held) const {
+  return std::get<program::Load>(load(held).action).transfer;
+}
+
+/// The load of a value's tile, by the axes of the value.
+program::Statement VectorLowering::load(const Held& held) const {
   const Shape& own = shape(held.value);
   std::vector<Expr> from, size;
   std::vector<std::int64_t> strides;
@@ -182,10 +187,11 @@ program::Transfer VectorLowering::transfer(const Held& held) const {
     if (at_piece_) offset = offset + piece_start(axis) * Expr(strides.back());
     ++i;
   }
-  program::Transfer result =
-      region_transfer(context_.placements[static_cast<std::size_t>(held.value)], from, size, strides, held.slot);
+  const Placement& placement = context_.placements[static_cast<std::size_t>(held.value)];
+  if (!placement.through.empty()) return load_rows(placement, from, size, strides, offset, held.slot);
+  program::Transfer result = region_transfer(placement, from, size, strides, held.slot);
   result.offset = offset;
-  return result;
+  return statement(program::Load{std::move(result)});
 }
 
 std::vector<int> VectorLowering::reduced_dims() const {

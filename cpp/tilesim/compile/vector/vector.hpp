@@ -78,7 +78,8 @@ class VectorLowering {
   /// Number of dependent reductions that must finish before the value is computed.
   int level_of(ValueId value) const;
   program::View view(const Held& held, bool points = false) const;
-  program::Transfer transfer(const Held& held) const;
+  program::Statement load(const Held& held) const;
+  program::Transfer transfer(const Held& held) const;  ///< of a tile without indices
   std::vector<int> reduced_dims() const;
   std::int64_t row_count() const;
   /// An expression that is positive from the second tile of a row on.
