@@ -82,21 +82,20 @@ void MovementLowering::gather() {
   load_boxes(g, {box_starts(g)});
 }
 
-/// Bytes in memory if the last axis is on the lanes.
-double MovementLowering::padded_bytes(ValueId value) const {
-  const Shape &tile = context_.machine.layout.tile, &whole = shape(value);
-  double bytes = host_bytes(placement(value).dtype);
-  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
-    const std::size_t minor = whole.size() - 1 - axis;
-    const bool padded = tile.size() == 2 && minor < 2;
-    bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
-  }
-  return bytes;
-}
-
 /// Whether to fetch boxes with several start components one by one: if that moves less than flattening the operand.
 bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const {
   if (components < 2) return false;
+  const Shape& tile = context_.machine.layout.tile;
+  const auto padded_bytes = [&](ValueId value) {
+    const Shape& whole = shape(value);
+    double bytes = host_bytes(placement(value).dtype);
+    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+      const std::size_t minor = whole.size() - 1 - axis;
+      const bool padded = tile.size() == 2 && minor < 2;
+      bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
+    }
+    return bytes;
+  };
   std::int64_t box = 1;
   for (const std::int64_t size : sizes) box *= size;
   const std::int64_t burst = context_.machine.memory.burst_bytes, bytes = host_bytes(placement(op_.operands[0]).dtype);
@@ -274,8 +273,7 @@ void MovementLowering::embedding() {
     return copy(entered.tensor_shape, entered, plain, copied, plain);
   }
   const bool scattered = rows_scattered(context_, entered, element_count(shape(op_.operands[1])));
-  const Placement table = scattered ? copied_dense(op_.operands[0]) : dense(op_.operands[0]);
-  const Placement ids = dense(op_.operands[1]);
+  const Placement table = dense(op_.operands[0], false, scattered), ids = dense(op_.operands[1]);
   const std::int64_t padding = op_.attributes.integer("padding_index", -1);
   const int suffix = steps_++;
   const std::size_t rank = shape_.size(), ids_rank = rank - 1;

@@ -413,28 +413,23 @@ std::optional<Placement> MovementLowering::same_bytes(const Placement& placement
   return result;
 }
 
-Placement MovementLowering::dense(ValueId value, bool flat) {
+Placement MovementLowering::dense(ValueId value, bool flat, bool copies) {
   const Placement& own = placement(value);
   const Shape all{element_count(own.tensor_shape)};
-  if (own.identity && !flat) return own;
-  if (own.identity) {
+  if (own.identity && !flat && !copies) return own;
+  if (own.identity && !copies) {
     const program::Tensor* tensor = find_tensor(context_, own.tensor);
     const bool padded = tensor && !tensor->tile.empty();
     if (!padded)
       if (const auto bytes = same_bytes(own, own.dtype, all)) return *bytes;
   }
-  const Placement copied = copied_dense(value);
-  return flat ? *same_bytes(copied, own.dtype, {element_count(shape(value))}) : copied;
-}
-
-Placement MovementLowering::copied_dense(ValueId value) {
-  const Placement copied = temporary("dense", placement(value).dtype, shape(value));
+  const Placement copied = temporary("dense", own.dtype, shape(value));
   const std::vector<AxisAccess> plain = plain_axes(shape(value).size());
   Shape main;
   std::swap(main, main_);
-  copy(shape(value), placement(value), plain, copied, plain);
+  copy(shape(value), own, plain, copied, plain);
   std::swap(main, main_);
-  return copied;
+  return flat ? *same_bytes(copied, own.dtype, {element_count(shape(value))}) : copied;
 }
 
 program::Scope lower_movement(Context& context, const Kernel& kernel) {

@@ -81,9 +81,9 @@ class MovementLowering {
   Placement temporary(const std::string& stem, DType dtype, const Shape& shape);
   /// The same bytes under another shape or type; empty for a view or a function parameter, or if sizes differ.
   std::optional<Placement> same_bytes(const Placement& placement, DType dtype, const Shape& shape);
-  /// A placement with the value's own axes (one axis if `flat`); a view is copied.
-  Placement dense(ValueId value, bool flat = false);
-  Placement copied_dense(ValueId value);  ///< a row-major copy
+  /// A placement with the value's own axes (one axis if `flat`); a view is copied, or any value if
+  /// `copies`.
+  Placement dense(ValueId value, bool flat = false, bool copies = false);
 
   // pad.cpp
   void pad();
@@ -103,7 +103,6 @@ class MovementLowering {
 
   // index.cpp
   void gather();
-  double padded_bytes(ValueId value) const;
   void embedding();
   /// Computes the starts of the boxes in `source` on the vector unit, clamped or moved outside the source.
   Placement box_starts(const Gather& g);

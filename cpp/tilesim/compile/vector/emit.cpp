@@ -135,7 +135,7 @@ void VectorLowering::store_outputs(Compute& compute, const std::vector<const Hel
   block.push_back(statement(std::move(compute.op)));
   for (const Held* held : targets) {
     if (held->shuffled) permute(*held, false, !spans_rows(held->spans), block);
-    block.push_back(statement(program::Store{transfer(*held), {}, 0}));
+    block.push_back(statement(program::Store{transfer_of(load(*held)), {}, 0}));
   }
 }
 

@@ -77,7 +77,7 @@ void VectorLowering::outputs_in_pieces(const std::vector<ValueId>& values, const
   }
   finish(compute);
   only_elements({statement(std::move(compute.op))}, pieces);
-  for (const Held* held : targets) only_elements({statement(program::Store{transfer(*held), {}, 0})}, pieces);
+  for (const Held* held : targets) only_elements({statement(program::Store{transfer_of(load(*held)), {}, 0})}, pieces);
   at_piece_ = false;
   block.push_back(piece_loops(std::move(pieces)));
 }

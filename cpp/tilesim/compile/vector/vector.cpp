@@ -168,10 +168,6 @@ View VectorLowering::view(const Held& held, bool points) const {
   return result;
 }
 
-program::Transfer VectorLowering::transfer(const Held& held) const {
-  return std::get<program::Load>(load(held).action).transfer;
-}
-
 /// The load of a value's tile, by the axes of the value.
 program::Statement VectorLowering::load(const Held& held) const {
   const Shape& own = shape(held.value);

@@ -79,7 +79,6 @@ class VectorLowering {
   int level_of(ValueId value) const;
   program::View view(const Held& held, bool points = false) const;
   program::Statement load(const Held& held) const;
-  program::Transfer transfer(const Held& held) const;  ///< of a tile without indices
   std::vector<int> reduced_dims() const;
   std::int64_t row_count() const;
   /// An expression that is positive from the second tile of a row on.
@@ -151,6 +150,10 @@ class VectorLowering {
   std::vector<Held> inputs_, sums_, outputs_;
 };
 
+/// The transfer of a load that is one.
+inline program::Transfer transfer_of(const program::Statement& load) {
+  return std::get<program::Load>(load.action).transfer;
+}
 /// The nodes that these roots depend on.
 std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots);
 int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node);
