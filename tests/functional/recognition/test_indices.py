@@ -137,7 +137,7 @@ def test_readers_fetch_rows_themselves(machine: str) -> None:
         function, args = read_rows(rng)
         mapping = rng.choice(["heuristic", "cost"])
         program = ts.compile(ts.from_torch(Applied(function), args), machine, mapping=mapping)
-        (found,) = ts.execute(program, args).values()
+        (found,) = ts.execute(program, args, poison=True, find_races=True).values()
         wanted = function(*args).numpy()
         assert np.allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-4 * max(1, np.abs(wanted).max()))
         assert ts.verify(program).ok
