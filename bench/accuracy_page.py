@@ -172,8 +172,8 @@ Near saturation, network latencies differ by tens of per cent between seeds in t
 """
 HELD_OUT = """## Held-out rows
 
-These errors are of rows that the fit did not see. "Halves" fits on one half of the rows and predicts the other;
-"other devices" fits on all other devices; "specification" fits nothing. Mean errors in per cent:
+These errors are of rows that the fit did not see. "Halves" is fitted on the other half of the rows, "other devices"
+on all other devices; "specification" is not fitted. Mean errors in per cent:
 
 | device, engine, scheme | halves | other devices | specification |
 |---|---|---|---|

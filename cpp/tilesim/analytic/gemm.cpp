@@ -219,7 +219,7 @@ Tiling tile_up(const GemmModel& model, const ProductShape& shape, const GemmKern
   return t;
 }
 
-/// Whether no split of this kernel can beat `best`: all units busy all the time would take longer.
+/// Whether no split of this kernel can beat `best`, even with all units always busy.
 bool hopeless(const GemmModel& model, double per_unit, const Tiling& t, const GemmKernel& kernel, double best) {
   const double busy = t.tiles * per_unit * t.whole_k * kernel.tile_k * t.seconds_per_k;
   return model.constants.launch + std::max(busy, t.memory) >= best;

@@ -20,7 +20,7 @@ class CancelToken {
   std::function<void(double)> progress;
   void set_fraction(double fraction) { fraction_ = fraction; }
 
-  /// Called from poll() with the number of completed parts and of all parts, after a loop has set them; may be empty.
+  /// Called from poll() with the completed and total parts once `begin` has set a total; may be empty.
   std::function<void(std::int64_t, std::int64_t)> counted;
   /// Announces several runs with this many parts in total; 0: each run counts separately.
   void expect(double parts);

@@ -43,7 +43,7 @@ class ReplacedFile {
   ~ReplacedFile();
   ReplacedFile(const ReplacedFile&) = delete;
   ReplacedFile& operator=(const ReplacedFile&) = delete;
-  /// Path of the new content, for writers that need a path.
+  /// Path of the temporary file, for writers that open it.
   const std::string& temporary() const { return temporary_; }
   /// Appends; may be cancelled between some megabytes. UserError with the system's reason ("No space left on device").
   void write(const void* data, std::int64_t bytes);

@@ -19,7 +19,7 @@ struct Numerics {
 
 inline Numerics exact_numerics() { return {}; }
 
-/// Whether float operands of this type are rounded to `multiply`, which has fewer digits.
+/// Whether float operands of this type are rounded to the less precise `multiply`.
 inline bool rounds_operands(const Numerics& numerics, DType dtype) {
   return numerics.multiply && is_float(dtype) && unit_roundoff(dtype) < unit_roundoff(*numerics.multiply);
 }

@@ -43,11 +43,12 @@ struct EnergyPart {
 /// Counts multiplied by the table, in the table's order; includes items with count 0, not items without a rate.
 std::vector<EnergyPart> energy_of(std::span<const Count> counts, std::span<const EnergyRate> table);
 
-/// One count per kernel, and one for the remainder of the total, if any.
+/// The share of a count that an operation causes.
 struct Caused {
   std::string operation;
   double number = 0;
 };
+/// Splits `total` into counts per operation and the rest, if any.
 void add_counts(std::vector<Count>& counts, const Count& total, std::span<const Caused> operations);
 
 /// Adds a count to an existing one with the same part, item, level and operation.

@@ -132,7 +132,7 @@ class Graph:
         Args:
             value: graph of schema "tilesim.graph", as a dict or as JSON text.
             directory: base of relative paths of weight files, which must lie in it or below it.
-            weights_anywhere: whether they may lie elsewhere, as in `load`.
+            weights_anywhere: whether weight files may lie elsewhere, as in `load`.
 
         Returns:
             The graph, checked.

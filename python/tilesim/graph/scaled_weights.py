@@ -107,7 +107,7 @@ class ScaledWeights(Rewriter):
         return scales.reshape([-1 if i == axis else 1 for i in range(len(self.weights[name]["shape"]))])
 
     def constant(self, function: Function, name: str) -> Tensor:
-        """Adds a weight, which is narrow if only products read it."""
+        """Adds a weight, in the narrow dtype if only products read it."""
         source = Source("", name)
         if not row_is_narrow(self.narrow, source):
             return super().constant(function, name)

@@ -25,7 +25,7 @@ class IsaResult(Tabled):
         errors: bytes = b"",
         recorded: dict[str, Any] | None = None,
     ) -> None:
-        """Stores the data of a run; use `run` or `call`."""
+        """Called by `run` and `call` with a run's data."""
         self.data, self.value, self.output, self.errors = data, value, output, errors
         self._recorded = recorded or {}
 

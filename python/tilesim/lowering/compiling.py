@@ -85,10 +85,10 @@ def compile(
         residency: values that stay in the cores' scratchpads between kernels: "auto" (those that save memory traffic
             without a longer estimate; for programs of at most 50,000 tile operations on all cores together, the fastest
             in simulation of these, as many as fit, and none), "none", or a dict from tensor name to "scratchpad" or
-            "memory"; other tensors use the default. By default "auto" with lowering "best", else "none".
+            "memory"; other tensors use the default. Default: "auto" with lowering "best", else "none".
             `Program.memory_plan` lists resident values.
         layout: axis orders in memory on machines that pad the two minor axes to tiles (`layout.tile`): "auto" gives
-            every tensor the order with the least cost of padding and of transposes in its readers and writers;
+        every tensor the order that costs least in padding and in transposes of readers and writers;
             "given" keeps the last axis minor. `Result.padded_bytes` counts moved padding.
         fallback: operations that the machine cannot run raise an "error" or run on its "host" (settings host.*): a
             device timed in closed form, behind a link with timed transfers.

@@ -175,7 +175,7 @@ void Body::take_borders(const Op& op, const Rule& rule, const Division& division
     double outside = 0;
     if (op.kind == Kind::window_reduce) outside = neutral_of(op.attributes.text("combiner"), dtype);
     const bool given = op.kind == Kind::pad && operands.size() > 1 && operands[1] != no_value;
-    // Devices at the ends receive zeros, so that only other padding values or uneven axes need a fill.
+    // End devices receive zeros, so only other padding values or unevenly sharded axes need a fill.
     const bool zeros = outside == 0 && !given && halo.extent % module_.grid.parts(atoms) == 0;
     if (op.kind == Kind::slice || !borders.leaves || zeros) continue;
     x = filled(borders, halo, atoms, x, given ? operands[1] : number(outside, dtype));

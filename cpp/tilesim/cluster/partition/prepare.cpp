@@ -63,7 +63,7 @@ void pass_state_on(Graph& graph) {
 
 namespace {
 
-/// Turns parameters in functions of loops and branches into state and operands, from the innermost ones outwards.
+/// Passes parameters that loop and branch bodies read as state or operands, innermost bodies first.
 class Lifting {
  public:
   explicit Lifting(Graph& graph) : graph_(graph), calls_(graph.functions.size(), 0) {

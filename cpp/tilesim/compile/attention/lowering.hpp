@@ -175,8 +175,8 @@ class AttentionLowering {
   int visible(Compute& compute, const Keys& k) const;
   /// Replaces products by scaled, capped, biased and masked scores.
   program::VectorOp changed_scores(const Keys& k, bool hidden) const;
-  /// `make` returns the compute for tiles with and without changed scores and hidden keys. Changed scores are final;
-  /// unchanged ones are products without the scale.
+  /// `make` returns the compute for tiles with and without changed scores and hidden keys. `changed` scores are
+  /// final; others are products before scaling.
   template <class Make>
   void emit_either(const Keys& k, const Make& make, program::Block& block) const {
     const bool always = p_.reshapes || !(scale_ > 0);

@@ -10,7 +10,7 @@
 
 namespace tilesim::lower {
 
-/// The reason why a value ends its kernel although its reader could join.
+/// Why a value's reader gets a separate kernel although it could join.
 struct Apart {
   bool by_price = false;
   std::string reason;

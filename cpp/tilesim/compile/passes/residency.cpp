@@ -111,7 +111,7 @@ class ResidentChoice {
     return elements;
   }
 
-  /// Price of a kernel with `resident` on chip in addition to the values taken. Data from another core passes both
+  /// Price of a kernel if `resident` joins the values already on chip. Data from another core passes both
   /// ports.
   Price price(const KernelPlace& place, const KernelState& kernel, const Candidate* resident) const {
     const double times = candidates_.bodies()[place.first].times;

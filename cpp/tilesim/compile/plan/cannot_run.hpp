@@ -48,7 +48,7 @@ class CannotRun : public Unsupported {
 /// unrelated names. Passes copy sources.
 void keep_origins(Graph& graph);
 
-/// Restores the sources that the graph had.
+/// Undoes `keep_origins`.
 void drop_origins(Graph& graph);
 void drop_origin(Op& op);
 

@@ -73,7 +73,7 @@ void divide_contractions(Graph& graph, const Share& machine);
 /// runs the whole kernel, and the program gets a note. A step that reads "core" is split already.
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine);
 
-/// Assigns the parts of a kernel that leaves cores idle to memory regions in turn, not all to the first region. Kernels
+/// If a kernel leaves cores idle, spreads its parts over the cores of all memory regions, in turn. Kernels
 /// whose cores send to each other are not changed.
 void take_regions_in_turn(program::Block& body, std::int64_t used, const Share& machine);
 

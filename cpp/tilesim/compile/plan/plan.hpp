@@ -98,7 +98,7 @@ struct Choices {
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
   std::shared_ptr<const AttentionPlans> attentions;  ///< null: not computed
 
-  /// Takes all choices except divisions, which depend on fused operations beyond their key.
+  /// Copies nests and tiles. Divisions depend on fused operations that their key omits.
   void take_mappings(const Choices& other) {
     nests = other.nests;
     tiles = other.tiles;

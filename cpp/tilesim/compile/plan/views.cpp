@@ -165,7 +165,7 @@ class ViewFinder {
  private:
   void look_at(std::size_t i) {
     const Op& op = function_.ops[i];
-    const bool renames = may_rename(op);  // for every kind: the first reader claims the owner of an output's bytes
+    const bool renames = may_rename(op);  // called for every kind, because the first reader claims the bytes
     switch (op.kind) {
       case Kind::reshape:
         return reshape(i, renames);

@@ -34,7 +34,7 @@ class Splitting {
     for (const Value& value : function.values) names_.take(value.name);
   }
 
-  /// Whether an operation was split; its parts may still be too long.
+  /// Returns whether it split an operation; parts may still be long.
   bool run() {
     std::vector<Op> before = std::move(function_.ops);
     function_.ops.clear();

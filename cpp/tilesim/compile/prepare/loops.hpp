@@ -11,7 +11,7 @@ namespace tilesim::lower {
 
 /// How a value of a loop's state passes from trip to trip.
 enum class Carried : std::uint8_t {
-  counter,    ///< start + trip * step: computed for each trip, without bytes
+  counter,    ///< start + trip * step, computed for each trip, not stored
   unchanged,  ///< all trips read the same tensor
   in_place,   ///< only a part is written: one tensor for all trips
   renewed     ///< fully rewritten in each trip: two tensors alternate

@@ -1,4 +1,4 @@
-// Emits the array computes of a tile.
+// Emits the compute statements of a tile for the arrays.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"

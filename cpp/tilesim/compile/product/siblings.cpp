@@ -143,8 +143,8 @@ double ProductLowering::first_bytes() const {
   return static_cast<double>(mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).price(nest_).bytes[0]);
 }
 
-/// Rejects siblings unless one kernel moves fewer bytes than separate kernels and is not slower; if it saves few bytes,
-/// it must be faster by more than the estimate's resolution.
+/// Keeps siblings in one kernel only if it moves fewer bytes than separate kernels and is not slower; if it saves few
+/// bytes, it must be clearly faster.
 void ProductLowering::keep_siblings_worth() {
   constexpr double told_apart = 0.01, far_fewer = 0.95;
   if (kernel_.parts.empty() || !refusal_.empty()) return;

@@ -16,7 +16,7 @@ namespace {
 
 using BlockAxes = std::vector<std::int64_t>;
 
-/// Axes of `source`, of more than one element, that contain the same elements as axis `axis` of `shape`; empty: none.
+/// Axes of `source`, with extent above 1, that a reshape to `shape` merges into `axis`; empty: none.
 std::vector<std::size_t> axes_of_run(const Shape& source, const Shape& shape, std::size_t axis) {
   std::int64_t below = 1, step = 1;
   for (std::size_t i = axis + 1; i < shape.size(); ++i) below *= shape[i];

@@ -1,4 +1,4 @@
-// Describes a vector kernel as a mapping problem, and takes its tiles.
+// Poses a vector kernel as a mapping problem, and applies its tiles.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -105,7 +105,7 @@ void VectorLowering::make_problem() {
     const DType held = sum_dtype(context_.value(op(i).operands[0]).type.dtype);
     problem_.operands.push_back(scratch(result, held));
     if (!is_arg(i)) continue;
-    // For streamed rows: the tile's index, and the row's extreme and index.
+    // Streamed rows: index of the tile's extreme; row's extreme and index.
     for (const DType dtype : {DType::i64, held, DType::i64}) {
       problem_.operands.push_back(scratch(result, dtype));
       problem_.operands.back().between = true;

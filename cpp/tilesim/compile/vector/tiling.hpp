@@ -27,7 +27,7 @@ struct TileChoice {
   Shape granules;  ///< per axis: least extent without excess traffic; split further only as a last resort. Empty: 1
 };
 
-/// Adds to `granules` the least extents that memory moves of a tensor: bursts along its minor axis, or layout tiles.
+/// Raises `granules` to the least extents that memory moves: bursts along the tensor's minor axis, or layout tiles.
 void add_granules(TileChoice& choice, const Context& context, const Placement& placement);
 
 /// Splits outer axes first, until all rings fit the scratchpad, several tiles can overlap, and each of several cores

@@ -1,4 +1,4 @@
-// Lowering of the vector family, shared by the files of this folder. Rows (the reduced axes) stay on chip if they fit;
+// Lowering of vector kernels, shared by the files of this folder. Rows (the reduced axes) stay on chip if they fit;
 // otherwise their tiles are streamed, once per level of dependent reductions.
 #pragma once
 
@@ -32,7 +32,7 @@ class VectorLowering {
     bool shuffled = false;                          ///< its elements change lanes between memory and slot
     std::vector<std::int64_t> memory_strides = {};  ///< like `strides`, for the tile in memory order; if shuffled
   };
-  /// A compute over the tile (or, `points`, over one point per row) whose DAG may read inputs and finished reductions.
+  /// A compute over the tile, or one point per row (`points`); its DAG may read inputs and finished reductions.
   struct Compute {
     program::VectorOp op;
     DagBuilder dag;

@@ -661,7 +661,7 @@ class Writer {
   std::vector<Expr> commits_;
   std::vector<std::map<std::string, Expr>> waited_;  ///< by queue
   std::vector<std::int64_t> back_;
-  std::vector<std::set<std::string>> changed_;  ///< queues that have not waited since another queue wrote
+  std::vector<std::set<std::string>> changed_;  ///< queues without a wait since another queue's write
   std::vector<Filled> filled_;
   std::map<std::size_t, Open> open_;  ///< rings that have a version
   std::set<std::size_t> turning_;     ///< rings that enclosing loops hand over from trip to trip

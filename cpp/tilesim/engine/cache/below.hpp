@@ -38,7 +38,7 @@ class Below {
     std::int64_t cycle = 0;
   };
   virtual ~Below() = default;
-  /// Offers a request, in order, with `cycle` later than the last advance. Returns the number of answers to a read.
+  /// Offers the next request, with `cycle` later than the last `advance`. Returns the number of answers to a read.
   virtual std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
                              std::uint32_t tag) = 0;
   /// Processes all events up to and including `cycle`.

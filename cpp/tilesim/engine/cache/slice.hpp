@@ -60,7 +60,7 @@ class Slice {
   const std::vector<Tags::Victim>& victims() const { return victims_; }
   /// Processes all events up to and including `cycle`, which must not precede the last entry.
   void advance(std::int64_t cycle);
-  /// Finds the still unknown answers if no further request arrives. Changes nothing.
+  /// Predicts the pending answers if no further request arrives. Changes nothing.
   void outlook(std::vector<Below::Returned>& found);
   /// Runs until all data has returned. Returns the cycle.
   std::int64_t finish();

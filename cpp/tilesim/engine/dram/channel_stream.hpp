@@ -36,7 +36,7 @@ template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::stream(Tick limit) {
   const auto queue = static_cast<std::size_t>(drain_);
-  // Taking a hit from a queue this short changes the write mode.
+  // Up to this length, taking a hit may change the write mode.
   const std::int64_t shortest = queue == Queues::reads ? 1 : queues_.count[0] > 0 ? drain_low_ + 1 : 0;
   while (accept_in_stream<bus>(queue, limit)) {
     const Tick t = plan_tick(columns_plan_);

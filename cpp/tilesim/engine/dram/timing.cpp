@@ -10,7 +10,7 @@ bool contains(const std::vector<Command>& list, int command) {
   return std::find(list.begin(), list.end(), static_cast<Command>(command)) != list.end();
 }
 
-/// Whether a command to the node of `from` limits one to the node of `to`.
+/// Whether `c` makes a command to bank `from` delay one to bank `to`.
 bool relates(const Part& part, const Constraint& c, int from, int to) {
   const bool same = part.node(c.level, from) == part.node(c.level, to);
   if (!c.sibling) return same;

@@ -1,5 +1,5 @@
-// A queue of a core as a sequencer: a front end that runs kernels in order, on units shared by all sequencers of the
-// core.
+// Sequencer: the front end of a core's queue. It runs kernels in order, on units that all sequencers of the core
+// share.
 #pragma once
 
 #include <array>

@@ -51,7 +51,7 @@ std::vector<Profile::Row> Profile::rows() const {
 
 namespace {
 
-/// The highest rates of an operation, for each pipe of a kind that can execute it.
+/// Highest rate of each pipe of a kind, over all operations that can use it.
 class Best {
  public:
   void add(unsigned pipes, double rate) {

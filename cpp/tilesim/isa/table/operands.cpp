@@ -81,7 +81,7 @@ void add_numbers(std::vector<OperandWord>& words) {
   words.push_back({"vtype11", Sort::vtype, slot_imm, {{20, 0, 11}}, false, 0, 2047, 0, -1, -1});
   words.push_back({"vtype10", Sort::vtype, slot_imm, {{20, 0, 10}}, false, 0, 1023, 0, -1, -1});
   words.push_back(number("funct6", {{26, 0, 6}}, 0, 63));
-  // of an NPU core: number of an array or DMA queue, element type, number of a special function
+  // NPU instructions: array, DMA queue, mark, element type, special function, reduction kind
   words.push_back({"array7", Sort::number, slot_rs3, {{7, 0, 3}}, false, 0, 7, 0, -1, -1});
   words.push_back({"array20", Sort::number, slot_rs3, {{20, 0, 3}}, false, 0, 7, 0, -1, -1});
   words.push_back({"queue", Sort::number, slot_rs3, {{25, 0, 7}}, false, 0, 127, 0, 0, -1});

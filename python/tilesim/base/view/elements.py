@@ -276,7 +276,7 @@ def indexed(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def packed(values: list[Any]) -> Any:
-    """Packs a column for the script: a list, indexed texts, or one value for all rows."""
+    """Encodes a column for the page: a list, indexed texts, or one value for all rows."""
     if all(isinstance(value, str) for value in values):
         return indexed(values) if len(set(values)) <= len(values) / 2 else values
     numbers = [_number(value) for value in values]

@@ -29,7 +29,7 @@ def _seeded(seed: int, experts: int, tokens: int, chosen: int, devices: int) -> 
 
 
 def imbalance(workloads: Sequence[Layered], expert: Array, tokens: Array) -> Array:
-    """Returns, per step, the ratio of the slowest device's work on an expert axis to the mean."""
+    """Returns the load imbalance of each step: highest load on an expert axis over the mean."""
     found = np.ones(len(expert))
     if all(one.routing is None for one in workloads):
         return found

@@ -74,8 +74,8 @@ def _crosses_nodes(stages: int, stride: int, node: int) -> NDArray[np.bool_]:
 
 @lru_cache(1 << 12)
 def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, ...]:
-    """Counts a micro-batch's sends between nodes for `sizes` (stages, chunks, devices per stage and node, layers): most
-    and fewest on stages with most layers, most and fewest on other stages, on the last stage, and in total."""
+    """Counts a micro-batch's sends between nodes; `sizes`: stages, chunks, devices per stage, devices per node,
+    layers. Returns most and fewest of stages with most layers, most and fewest of others, the last's, and the sum."""
     stages, virtual, stride, node, layers = sizes
     places, far = layout(schedule, stages, virtual), _crosses_nodes(stages, stride, node)
     copies = 2 if PLACED[schedule] == "both_ways" else 1

@@ -13,7 +13,7 @@ from .scope import OnnxNode, OnnxScope, Value, axis_of, dtype_of, handles
 
 
 def parts_of(scope: OnnxScope, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Splits x into real and imaginary part, without the last axis; the imaginary part is None if that has extent 1."""
+    """Splits the last axis of x into real and imaginary part; the latter is None if that axis has extent 1."""
     shape, last = x.shape[:-1], x.ndim - 1
     re = scope.reshape(scope.along(x, last, 0, 1), shape)
     return re, scope.reshape(scope.along(x, last, 1, 2), shape) if x.shape[-1] == 2 else None

@@ -178,7 +178,7 @@ class Reader:
         return self.values[name]
 
     def nodes(self) -> None:
-        """Adds a call of an overload for each node."""
+        """Adds an operator call for each node."""
         for i, entry in enumerate(self.data["nodes"]):
             place = f"nodes[{i}]"
             kind = field(entry, "op_type", str, place)
