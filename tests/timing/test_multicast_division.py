@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import pytest
 
@@ -78,3 +80,23 @@ def test_products_that_are_sent_are_right() -> None:
         total += sent(ts.simulate(program))
         assert ts.verify(program).ok
     assert total > 0
+
+
+def test_no_branch_asks_what_a_branch_around_it_asks() -> None:
+    """Both operands go round the same cores: one branch per core that fetches."""
+    found = []
+
+    def walk(block: list[dict[str, Any]], around: tuple[str, ...]) -> None:
+        for statement in block:
+            inside = (*around, str(statement["if"])) if "if" in statement else around
+            found.extend([inside] if len(set(inside)) < len(inside) else [])
+            for body in ("do", "then", "else"):
+                if isinstance(statement.get(body), list):
+                    walk(statement[body], inside)
+
+    rounds = 0
+    for m, n, k in ((256, 130, 512), (64, 130, 300), (130, 256, 256)):
+        program = json.loads(compiled(m, n, k, "bf16")[1].core.to_json())
+        rounds += sum(slot["name"] in ("a1", "b1") for step in program["do"] for slot in step.get("slots", []))
+        walk(program["do"], ())
+    assert rounds >= 2 and not found

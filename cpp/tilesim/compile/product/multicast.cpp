@@ -30,17 +30,19 @@ std::string ProductLowering::ring_name(int index, std::int64_t leader) const {
   return goes_round(index) ? name + std::to_string(leader) : name;
 }
 
-/// The loop level that receives a tile of the operand, with one branch per possible leader.
+/// The loop level that receives a tile of the operand, with one branch per possible leader. The other operand, if it
+/// has as many leaders at this level, has the same one.
 program::Block ProductLowering::by_leaders(int index, std::size_t depth) {
   Expr tile = 0;
   for (std::size_t place = 0; place < depth; ++place)
     if (const int dim = nest_.order[place]; loops(dim))
       tile = tile * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
-  const std::int64_t leaders = plan_.buffers[static_cast<std::size_t>(index)].leaders;
+  const auto leaders_of = [&](int i) { return plan_.buffers[static_cast<std::size_t>(i)].leaders; };
+  const std::int64_t leaders = leaders_of(index);
+  const bool both = index == 0 && leaders_of(1) == leaders && plan_.depth_in_order(1) == depth;
   program::Block block;
   for (std::int64_t leader = leaders; leader-- > 0;) {
-    leader_[index] = leader;
-    operands_[index].slot = ring_name(index, leader);
+    for (int i = index; i < (both ? 2 : index + 1); ++i) leader_[i] = leader, operands_[i].slot = ring_name(i, leader);
     program::Block own = level(depth);
     if (leader + 1 == leaders) {
       block = std::move(own);
@@ -51,6 +53,7 @@ program::Block ProductLowering::by_leaders(int index, std::size_t depth) {
     block.push_back(on("", std::move(turn)));
   }
   leader_[index] = -1;
+  if (both) leader_[1] = -1;
   return block;
 }
 
