@@ -11,6 +11,7 @@
 #include "tilesim/compile/groups/rules.hpp"
 #include "tilesim/compile/making.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
+#include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/mapping/strategies/few_bytes.hpp"
 #include "tilesim/program/count.hpp"
 
@@ -52,10 +53,8 @@ class Quickest {
   }
   /// Whether all nests are searched.
   bool varies_nests() const {
-    const LoweringProfile& profile = machine_.lowering;
-    const bool searched = options_.mapping == "profile" && !profile.product && !profile.convolution;
-    return (searched || options_.mapping == "cost") && options_.mappings.empty() && options_.vectors.empty() &&
-           options_.only.empty();
+    return lower::mapping_rule(machine_.lowering, options_) == "cost" && options_.mappings.empty() &&
+           options_.vectors.empty() && options_.only.empty();
   }
   bool varies_cores() const {
     return options_.cores == 0 && machine_.core.count > 1 && machine_.sorts.empty() && options_.contexts <= 1 &&
@@ -120,9 +119,8 @@ class Quickest {
     return making(graph_, machine_, options, known);
   }
 
-  /// Times the program of each residency and keeps it if it is faster than the current one, with more bytes if by more
-  /// than the model's resolution. Returns the least time over
-  /// the time before the call.
+  /// Times the program of each residency and keeps it if it is faster than the current one; if it moves more bytes, it
+  /// must be faster by more than the model's resolution. Returns the least time over the time before the call.
   double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies) {
     const auto before = static_cast<double>(std::max<std::int64_t>(1, time_.cycles));
     double least = std::numeric_limits<double>::infinity();

@@ -88,7 +88,7 @@ def compile(
             "memory"; other tensors use the default. Default: "auto" with lowering "best", else "none".
             `Program.memory_plan` lists resident values.
         layout: axis orders in memory on machines that pad the two minor axes to tiles (`layout.tile`): "auto" gives
-        every tensor the order that costs least in padding and in transposes of readers and writers;
+            every tensor the order that costs least in padding and in transposes of readers and writers;
             "given" keeps the last axis minor. `Result.padded_bytes` counts moved padding.
         fallback: operations that the machine cannot run raise an "error" or run on its "host" (settings host.*): a
             device timed in closed form, behind a link with timed transfers.

@@ -144,6 +144,11 @@ def test_a_product_bound_by_its_weight() -> None:
     assert kept.memory_bytes < 0.58 * dense.memory_bytes
 
 
+@pytest.mark.parametrize("machine", ["sigma-256", "dense-sparse-2"])
+def test_cores_that_skip_zeros_are_verified(machine: str) -> None:
+    assert ts.verify(ts.compile(product(8, 16, 64)[0], taking(machine))).ok
+
+
 def test_expanded_where_no_array_takes_it() -> None:
     """Dense bytes and time, the zeros among them, and the note says so."""
     graph, weight = product(32, 64, 128)

@@ -165,8 +165,8 @@ class Overlap {
       return number(scope.body, base_ + Expr(count));
     }
     const bool steps = several() && KernelNumbers::steps_in(scope) > 1;
-    if (KernelNumbers::steps_in(scope) == 1 &&
-        !scope.body.empty())  // a step at the start waits for what the kernel waits for
+    const bool one = KernelNumbers::steps_in(scope) == 1 && !scope.body.empty();
+    if (one)  // a step at the start waits for what the kernel waits for
       if (auto* step = std::get_if<program::Scope>(&scope.body.front().action)) step->barrier = false;
     if (several() && (steps || machine_.core.kernel_barrier || reads_stored(scope.body))) {
       if (count > 0 || !base_.is_constant()) append_waits(waits, *queues_.begin(), count);

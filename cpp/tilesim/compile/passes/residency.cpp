@@ -111,8 +111,7 @@ class ResidentChoice {
     return elements;
   }
 
-  /// Price of a kernel if `resident` joins the values already on chip. Data from another core passes both
-  /// ports.
+  /// Price of a kernel if `resident` joins the values already on chip. Data from another core passes both ports.
   Price price(const KernelPlace& place, const KernelState& kernel, const Candidate* resident) const {
     const double times = candidates_.bodies()[place.first].times;
     double memory = 0, copied = 0, fetched = 0;

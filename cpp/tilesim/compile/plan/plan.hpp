@@ -132,6 +132,7 @@ inline program::Tensor* find_tensor(const Context& context, const std::string& n
 
 /// The strategy for kernels without a given mapping: "profile" if the machine file has a lowering profile, else
 /// "cost".
+const std::string& mapping_rule(const LoweringProfile& profile, const CompileOptions& options);
 const std::string& mapping_rule(const Context& context);
 
 /// Statement helpers; queue names are those of program.hpp.

@@ -330,11 +330,13 @@ bool multiplies_exactly(const Share& machine, DType dtype) {
 
 }  // namespace
 
-const std::string& mapping_rule(const Context& context) {
+const std::string& mapping_rule(const LoweringProfile& profile, const CompileOptions& options) {
   static const std::string searched = "cost";
-  const LoweringProfile& profile = context.machine.whole.lowering;
-  const bool own = profile.product || profile.convolution;
-  return context.options.mapping == "profile" && !own ? searched : context.options.mapping;
+  return options.mapping == "profile" && !profile.product && !profile.convolution ? searched : options.mapping;
+}
+
+const std::string& mapping_rule(const Context& context) {
+  return mapping_rule(context.machine.whole.lowering, context.options);
 }
 
 mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Share& machine, Effort effort,
