@@ -167,8 +167,8 @@ LARGE: dict[str, Any] = {
 @pytest.mark.parametrize("name", LARGE)
 def test_weights_are_loaded_in_their_narrow_form(name: str, machine: str) -> None:
     """Of one row, weights are nearly all that moves: once, as they are stored, with their scales. A product that wrote
-    scales out, or the weights as floats, would move four times as much at least. Four scales of a row may fill a burst of
-    32 bytes: as much again as the weights.
+    scales out, or the weights as floats, would move four times as much at least. Four scales of a row may fill a burst
+    of 32 bytes: as much again as the weights.
     """
     case = LARGE[name]()
     result = ts.simulate(ts.compile(case.graph, machine, lowering="best"))
