@@ -112,3 +112,46 @@ def test_algorithms_of_few_steps_are_those_of_chunks_on_many_devices():
             for model in ("closed", "chunks")
         )
         assert closed.messages > 0 and abs(closed.picoseconds - chunks.picoseconds) <= 1000
+
+
+def trees_of_equal_leaves():
+    """Clusters on fat trees of two and three levels, and their groups: all devices, one per node, some leaf switches."""
+    rng = random.Random(11)
+    link = {"bandwidth_bytes_per_second": 50e9, "latency_seconds": 5e-7}
+    for levels, radix, over, inside in ((2, 4, 1, 1), (2, 8, 1, 2), (2, 8, 3, 3), (3, 4, 1, 2), (3, 6, 2, 1)):
+        down = int(radix * over / (1 + over))
+        tree = {"kind": "fat_tree", "size": 4 * down ** (levels - 1), "radix": radix, "levels": levels, **link}
+        tree |= {"oversubscription": over, "trunk_latency_seconds": rng.choice([0, 3e-7])}
+        node = {"kind": "switch", "size": inside, **link, "bandwidth_bytes_per_second": 4e11}
+        cluster = ts.Cluster(network=[node, tree] if inside > 1 else [tree])
+        n, unit = cluster.devices, inside * down ** (levels - 1)
+        yield cluster, unit, range(n)
+        yield cluster, unit // inside, range(0, n, inside)
+        yield cluster, unit, range(unit, 3 * unit)
+
+
+def test_the_members_of_a_leaf_switch_represent_those_of_the_others():
+    """Leaf switches (pods, if there are several) send the same messages: the time is that of all members simulated."""
+    for cluster, unit, group in trees_of_equal_leaves():
+        size = random.Random(unit).choice([1, 1000, 10**6 + 7, 1 << 26])
+        for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
+            for algorithm in ("hierarchical", "direct", "ring", "bruck", "halving-doubling"):
+                if algorithm == "halving-doubling" and (len(group) & (len(group) - 1) or op == "all_to_all"):
+                    continue
+                for model in ("chunks", "flows") if len(group) < 32 else ("chunks",):
+                    asked = {"op": op, "bytes": size, "cluster": cluster, "devices": [*group], "algorithm": algorithm}
+                    once, all_ = (
+                        ts.cluster.collective(**asked, network_model=model, symmetry=on) for on in (True, False)
+                    )
+                    assert once.picoseconds == all_.picoseconds, (cluster, group, op, algorithm, model)
+                    # an exclusive or of positions only maps leaf switches of 2, 4, ... members onto each other
+                    assert once.classes <= unit or algorithm == "halving-doubling", (cluster, group, algorithm)
+                    assert all_.classes == len(group)
+
+
+def test_a_sum_over_levels_of_thousands_is_that_of_its_messages():
+    """Formulas know nothing of members that begin their gather at different times, and delay each other."""
+    asked = {"op": "all_reduce", "bytes": 1 << 26, "cluster": "dgx-h100:4096", "algorithm": "hierarchical"}
+    closed, chunks = (ts.cluster.collective(**asked, network_model=model) for model in ("closed", "chunks"))
+    assert closed.picoseconds == chunks.picoseconds and closed.classes == chunks.classes == 32
+    assert closed.messages == 32 * 2 * (7 + 511)

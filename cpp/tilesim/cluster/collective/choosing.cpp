@@ -17,8 +17,10 @@ using std::int64_t;
 
 /// Limits below which dependences are found by simulating all messages.
 constexpr int most_in_part = 512;
-constexpr int64_t few_messages = int64_t{1} << 15;
+constexpr int64_t few_messages = int64_t{1} << 16;  ///< 30 ms
+constexpr int64_t most_of_levels = int64_t{1} << 18;
 constexpr std::size_t few_devices = 1024;
+constexpr int64_t most_listed = 1 << 14;  ///< limit on devices
 /// Limit on transfers of an algorithm that is only tried: this takes some milliseconds.
 constexpr int64_t most_tried = int64_t{1} << 14;
 constexpr int64_t most_first = int64_t{1} << 17;  ///< limit for the network's own algorithm, which is the default
@@ -101,7 +103,7 @@ int64_t sent_of(const Made& made, const Turns& turns) {
     return std::unique(messages.begin(), messages.end()) - messages.begin();
   }
   const auto& program = std::get<Template>(made);
-  return static_cast<int64_t>(program.messages.size()) * (program.group.size() / turns.inner());
+  return static_cast<int64_t>(program.messages.size()) * turns.copies();
 }
 
 /// Lower bound on the time of an algorithm's messages, by chains of dependent messages.
@@ -176,10 +178,12 @@ std::optional<CollectiveTime> counted(const Network& network, const Request& req
   const Made made = make(network, request, axes);
   Turns turns;
   if (const auto* one = std::get_if<Template>(&made)) {
-    const Turns likely(*one, network, request.places, true);
+    turns = Turns(*one, network, request.places, true);
     // checking the symmetry of a large group takes long, and would be repeated for each candidate
-    if (one->group.size() <= most_in_part || likely.inner() == one->group.size())
+    if (turns.classes() <= most_in_part)
       turns = Turns(*one, network, request.places, false);
+    else
+      turns = Turns(one->group.size());
   }
   sent = sent_of(made, turns);
   if (sent > limit) return std::nullopt;
@@ -191,17 +195,28 @@ std::optional<CollectiveTime> counted(const Network& network, const Request& req
   Named named;
   std::vector<Job> jobs;
   jobs.emplace_back(std::move(program), network, request.places, request.bytes, 0, &turns, &named);
-  const int classes = jobs[0].program.devices / turns.inner();
+  const int classes = std::holds_alternative<Template>(made) ? turns.copies() : jobs[0].program.devices;
   const Times times = time_by_chunks(network, jobs);
   return CollectiveTime{{times.end[0], false}, classes, times.messages};
 }
 
-/// Whether an estimate may be replaced by a simulation, judged without listing the messages.
-bool countable(const Request& request) {
-  const std::size_t n = request.places.size();
+/// Limit on the messages that replace a formula's estimate: that of an undivided sum over levels is up to 80 % too low.
+int64_t limit_of(const Choice& choice) {
+  return choice.algorithm == "hierarchical" && choice.pieces <= 1 ? most_of_levels : few_messages;
+}
+
+/// Whether a simulation may have at most `limit` messages, judged without listing them.
+bool countable(const Request& request, const std::vector<Axis>* axes, int64_t limit) {
+  const auto n = static_cast<int64_t>(request.places.size());
   const std::string& name = request.choice.algorithm;
-  const bool to_all = name == "direct" || name == "ring";  // listing the messages of many devices takes long
-  return n <= few_devices && !(to_all && n * (n - 1) > at(2 * few_messages));
+  const bool each = name == "direct" || name == "ring", levels = name == "hierarchical" || name == "torus";
+  int64_t classes = 1, sent = each ? n - 1 : levels ? 0 : listed(request, axes) / n;  // by each member
+  for (const Axis& axis : *axes) {
+    const std::vector<int>& leaf = axis.trunks.leaf;
+    if (!leaf.empty()) classes = std::count(leaf.begin(), leaf.end(), leaf[0]);  // members of a leaf switch differ
+    if (levels) sent += (axis.size - 1) * std::max(1, request.choice.pieces);
+  }
+  return n <= most_listed && classes * sent <= limit;
 }
 
 class Choosing {
@@ -250,24 +265,21 @@ class Choosing {
     tried_.push_back({choice, found});
   }
 
-  /// Takes an estimate, which may be too high, unless it is too slow; simulates as many pieces as the limits allow.
+  /// Simulates a candidate whose formula is an estimate, unless that is much too slow, in as many pieces as the limit
+  /// allows. Takes the estimate if even the undivided messages are too many: pieces meet where no formula knows it.
   void estimate(Choice choice, const Closed& closed) {
     if (!all_ && least_ > 0 && closed.picoseconds > least_ + least_ / 2) return;
-    request_.choice = choice;
-    if (!countable(request_)) return take(choice, CollectiveTime{closed});
     const bool levels = choice.algorithm == "hierarchical" || choice.algorithm == "torus";
-    const bool own = !several_ || (levels && choice.pieces <= 1);
-    int64_t sent = 0;
+    const bool undivided = choice.pieces <= 1;
+    const int64_t limit = several_ && !levels ? most_tried : limit_of(choice), least = all_ ? 0 : least_;
     for (;; choice.pieces /= 2) {
       request_.choice = choice;
-      const bool many = choice.pieces > 1 && listed(request_, own_) > most_tried;
-      const int64_t least = all_ ? 0 : least_;
-      if (!many)
-        if (auto found = counted(network_, request_, axes_, own ? few_messages : most_tried, least, sent))
-          return take(choice, *found);
-      if (choice.pieces <= 2 || (!many && sent <= most_tried)) break;
+      int64_t sent = limit + 1;
+      if (countable(request_, own_, limit))
+        if (auto found = counted(network_, request_, axes_, limit, least, sent)) return take(choice, *found);
+      if (undivided && sent > limit) take(choice, CollectiveTime{closed});
+      if (choice.pieces <= 1 || sent <= limit) return;
     }
-    if (choice.pieces <= 1 && sent > few_messages) take(choice, CollectiveTime{closed});
   }
 
   /// Whether the candidate was timed, or cannot be the fastest; false if it has more than `most` messages.
@@ -280,7 +292,8 @@ class Choosing {
     const int64_t limit = straight ? std::max(most, n) : round ? std::max(most, most_round) : most;
     const int64_t least = all_ ? 0 : least_;
     if (least > 0 && Bound(network_, request_, own_)() >= least) return true;
-    if (listed(request_, own_) > limit || (!straight && at(n) > few_devices)) return false;
+    const bool few_steps = choice.algorithm == "halving-doubling" || choice.algorithm == "bruck";
+    if (listed(request_, own_) > limit || (!straight && !few_steps && at(n) > few_devices)) return false;
     int64_t sent = 0;
     auto found = counted(network_, request_, axes_, limit, least, sent);
     if (!found) return sent <= limit;
@@ -309,8 +322,9 @@ std::optional<CollectiveTime> form(const Network& network, Request& request,
     const auto closed = closed_form(request.operation, request.choice, *axes, request.bytes);
     if (!closed) return std::nullopt;
     int64_t sent = 0;
-    if (!closed->exact && countable(request))
-      if (auto found = counted(network, request, axes, few_messages, 0, sent)) return found;
+    const int64_t limit = limit_of(request.choice);
+    if (!closed->exact && countable(request, &*axes, limit))
+      if (auto found = counted(network, request, axes, limit, 0, sent)) return found;
     return CollectiveTime{*closed};
   }
   if (request.places.size() < 2 || request.operation == Operation::permute_devices) {

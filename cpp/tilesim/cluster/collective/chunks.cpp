@@ -83,13 +83,16 @@ class Chunks {
 
   /// Sends messages in the order in which they are ready; appends them to `order` unless null.
   Times run(std::vector<std::int64_t>* order) {
+    order_ = order;
     std::vector<std::int64_t> bucket;
     while (!ready_.empty()) {
       const std::int64_t time = ready_.pop(bucket);
       worked(static_cast<std::int64_t>(bucket.size()) * 8);
       if (!std::is_sorted(bucket.begin(), bucket.end())) std::sort(bucket.begin(), bucket.end());
-      for (const std::int64_t number : bucket) send(number, time);
-      if (order != nullptr) order->insert(order->end(), bucket.begin(), bucket.end());
+      for (const std::int64_t number : bucket) {
+        if (order != nullptr) order->push_back(number);
+        send(number, time);
+      }
       bucket.clear();
     }
     return times_;
@@ -180,14 +183,18 @@ class Chunks {
         arrived_[at(id)] = std::max(arrived_[at(id)], arrival);
         continue;
       }
-      const int row = running.wait_row[at(follower)];
-      if (row < 0) {
-        ready_.push(arrival, id);
+      std::int64_t ready = arrival;
+      if (const int row = running.wait_row[at(follower)]; row >= 0) {
+        const std::size_t place = at(row) * at(job.copies) + at(copy);
+        ready = running.ready[place] = std::max(running.ready[place], arrival);
+        if (--running.waiting[place] > 0) continue;
+      }
+      if (follower < job.program.first_gate) {
+        ready_.push(ready, id);
         continue;
       }
-      const std::size_t place = at(row) * at(job.copies) + at(copy);
-      running.ready[place] = std::max(running.ready[place], arrival);
-      if (--running.waiting[place] == 0) ready_.push(running.ready[place], id);
+      if (order_ != nullptr) order_->push_back(id);
+      send(id, ready);  // a gate takes no time
     }
   }
 
@@ -198,8 +205,9 @@ class Chunks {
   std::vector<std::int64_t> free_;
   std::vector<Running> running_;
   Ready ready_;
-  bool given_;                         ///< the order is given; uses `arrived_` instead of `ready_`
-  std::vector<std::int64_t> arrived_;  ///< per message: latest arrival of its dependences
+  std::vector<std::int64_t>* order_ = nullptr;  ///< collects the messages as they are sent; null: nowhere
+  bool given_;                                  ///< the order is given; uses `arrived_` instead of `ready_`
+  std::vector<std::int64_t> arrived_;           ///< per message: latest arrival of its dependences
   Times times_;
 };
 

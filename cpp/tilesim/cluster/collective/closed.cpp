@@ -35,12 +35,6 @@ int64_t to_all(int64_t message, const Axis& axis, bool twice = false) {
   return times(message, rounds_of_all(axis, twice)) + turns * (axis.latency + levels * axis.trunks.latency);
 }
 
-/// Every member sends a message to the member at `distance`.
-int64_t to_one(int64_t message, const Axis& axis, int64_t distance, bool by_xor = false) {
-  const Load load = load_of_shift(axis, static_cast<int>(distance), by_xor);
-  return times(message, load.share) + load.latency;
-}
-
 /// Whether members share neither ports nor trunks.
 bool alone(const Axis& axis) { return axis.exact && !crosses(axis); }
 
@@ -66,10 +60,10 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
   // For other sizes the last step sends less, and does not wait for all previous messages.
   if (walk == Walk::bruck && !std::has_single_bit(static_cast<unsigned>(n))) return std::nullopt;
   if (walk == Walk::direct) return to_all(x, axis);
+  if (crosses(axis)) return std::nullopt;  // few messages, which are simulated
   int64_t time = 0;
   for (int64_t distance = 1; distance < n; distance *= 2)
-    time += to_one(wire(bytes, blocks * std::min(distance, n - distance), pieces, axis), axis, distance,
-                   walk == Walk::halving);
+    time += wire(bytes, blocks * std::min(distance, n - distance), pieces, axis) + axis.latency;
   return time;
 }
 
@@ -180,12 +174,13 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
     for (int64_t s = 0; s < far; ++s) time += wire(bytes, far - s, n, axis);
     return Closed{time + (far == n - 1 ? latency_round(axis) : far * axis.latency), axis.exact};
   }
-  if (choice.algorithm == "bruck" && single && !grid && std::has_single_bit(static_cast<unsigned>(n))) {
+  if (choice.algorithm == "bruck" && single && !grid && !crosses(axis) &&
+      std::has_single_bit(static_cast<unsigned>(n))) {
     int64_t time = 0;
     for (int64_t distance = 1; distance < n; distance *= 2) {
       int64_t blocks = 0;
       for (int64_t r = 1; r < n; ++r) blocks += (r & distance) != 0 ? 1 : 0;
-      time += to_one(wire(bytes, blocks, n, axis), axis, distance);
+      time += wire(bytes, blocks, n, axis) + axis.latency;
     }
     return Closed{time, alone(axis)};
   }
@@ -200,23 +195,6 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
     exact = exact && alone(one);
   }
   return Closed{time, exact};
-}
-
-/// Latency between the members that are farthest apart.
-int64_t farthest(const Axis& axis) { return load_of(axis, {{0, axis.size - 1}}).latency; }
-
-/// Time of a broadcast tree over trunks, step by step; each port sends one message at a time.
-int64_t tree_over_trunks(const Axis& axis, int root, int64_t message) {
-  const int n = axis.size;
-  int64_t time = 0;
-  for (int distance = 1; distance < n; distance *= 2) {
-    std::vector<std::pair<int, int>> messages;
-    for (int i = 0; i < distance && i + distance < n; ++i)
-      messages.emplace_back((root + i) % n, (root + i + distance) % n);
-    const Load load = load_of(axis, messages);
-    time += times(message, load.share) + load.latency;
-  }
-  return time;
 }
 
 std::optional<Closed> broadcast_over(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
@@ -244,9 +222,10 @@ std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& a
   if (axis.kind == AxisKind::circle) return std::nullopt;
   const int64_t x = wire(bytes, 1, 1, axis);
   const bool full = axis.kind == AxisKind::full;
-  if (choice.algorithm == "direct") return Closed{(full ? 1 : n - 1) * x + farthest(axis), alone(axis)};
+  if (choice.algorithm == "direct")
+    return Closed{(full ? 1 : n - 1) * x + latency_between(axis, 0, n - 1), alone(axis)};
   if (choice.algorithm != "tree") return std::nullopt;
-  if (!axis.trunks.leaf.empty()) return Closed{tree_over_trunks(axis, choice.root, x), false};
+  if (crosses(axis)) return std::nullopt;
   int64_t longest = 0;
   for (unsigned i = 1; i < static_cast<unsigned>(n); ++i) {
     const int64_t hops = std::popcount(i), last = std::bit_width(i);
@@ -330,8 +309,7 @@ std::optional<Closed> spread_over(Operation operation, const Choice& choice, con
   const bool nodes = axes.size() == 2 && axes[0].dimension == 0 && own_links({axes[0]});
   if (choice.algorithm != "ring" || !nodes || (choice.rings > 0 && choice.rings != axes[0].size)) return std::nullopt;
   if (own) return Closed{rings_through(operation, axes[0], axes[1], bytes), true};
-  const bool many = axes[0].size * axes[1].size > 1024;  // smaller groups are simulated
-  if (!many || !axes[1].exact || axes[1].trunks.leaf.empty()) return std::nullopt;
+  if (!axes[1].exact || axes[1].trunks.leaf.empty()) return std::nullopt;
   // Each ring has separate trunks with a longer latency: the whole latency is added, although bytes hide a part.
   const int turns = sum(operation) ? 2 : 1;
   const int64_t more = latency_round(axes[1], turns) - turns * (axes[1].size - 1) * axes[1].latency;

@@ -109,13 +109,15 @@ struct Together {
 bool time_together(const Network& network, std::vector<Request>& requests, const Together& together, Model model,
                    bool symmetry, std::int64_t most, Answers& answers) {
   const auto& numbers = together.numbers;
-  const Turns* turns = symmetry && !numbers.empty() ? &together.prepared[0].turns : nullptr;
-  for (const Prepared& one : together.prepared)
-    if (turns != nullptr && (turns->inner() == 1 || !(one.turns == *turns))) turns = nullptr;
+  if (numbers.empty()) return true;
+  const auto& prepared = together.prepared;
+  const bool alike = std::ranges::all_of(prepared, [&](const auto& one) { return one.turns == prepared[0].turns; });
+  const Turns common = symmetry ? prepared[0].turns : prepared[0].turns.unfolded();
+  const Turns* turns = alike && prepared[0].turns.folds() ? &common : nullptr;
   const bool ordered = model != Model::flows && !network.faults().empty();
   std::int64_t messages = 0;
   for (const Prepared& one : together.prepared) {
-    const int copies = one.program->copies / (turns == nullptr ? 1 : turns->inner());
+    const int copies = turns == nullptr ? one.program->copies : turns->copies();
     messages += static_cast<std::int64_t>(one.program->size()) * copies;
   }
   if (most > 0 && messages > most) return false;
@@ -127,11 +129,10 @@ bool time_together(const Network& network, std::vector<Request>& requests, const
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const Request& request = requests[numbers[k]];
     const auto& program = together.prepared[k].program;
-    answers.each[numbers[k]].classes = program->devices / (turns == nullptr ? 1 : turns->inner());
+    answers.each[numbers[k]].classes = turns == nullptr ? program->devices : turns->copies();
     if (ordered) healthy.emplace_back(program, network.healthy(), request.places, request.bytes, request.start);
     jobs.emplace_back(program, network, request.places, request.bytes, request.start, turns, &named);
   }
-  if (jobs.empty()) return true;
   const Times times = model == Model::flows ? time_by_flows(network, jobs)
                       : ordered             ? time_by_chunks(network, jobs, healthy)
                                             : time_by_chunks(network, jobs);

@@ -1,10 +1,12 @@
 // Routes of a program's messages, and translations by which one device represents others.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
 #include "tilesim/cluster/collective/program.hpp"
 
 namespace tilesim::cluster {
@@ -31,7 +33,8 @@ std::vector<Way> ways_of(const Network& network) {
 }  // namespace
 
 Turns::Turns(const Template& program, const Network& network, const std::vector<int>& places, bool shared)
-    : network_(&network) {
+    : Turns(static_cast<int>(places.size())) {
+  network_ = &network;
   if (!network.regular()) return;
   Group group = program.group;
   std::erase_if(group.axes, [](const Group::Axis& axis) { return axis.size == 1; });
@@ -60,7 +63,39 @@ Turns::Turns(const Template& program, const Network& network, const std::vector<
     const bool inside = !turns_.empty() && turns_[0].stride < network.stride(i);
     if (inside && ((rails > 0 && rails < network.stride(i)) || network.dimensions()[at(i)].hashed)) forget();
   }
-  if (!shared && !apart(program, places)) forget();
+  find_unit(group, places);
+  if (!shared && !distinct(program, places)) forget();
+}
+
+/// Adds the translation by a leaf switch, or by a pod, if the outermost dimension of the members is a fat tree.
+void Turns::find_unit(const Group& group, const std::vector<int>& places) {
+  int outer = static_cast<int>(network_->dimensions().size()) - 1;
+  const auto number = [&](int place, int stride) { return place / network_->stride(outer) / stride; };
+  while (outer > 0 && number(places.front(), 1) == number(places.back(), 1)) --outer;
+  const auto hashes = [](const Dimension& one) { return one.hashed; };
+  const Dimension& dimension = network_->dimensions()[at(outer)];
+  if (dimension.kind != DimensionKind::fat_tree || std::ranges::any_of(network_->dimensions(), hashes)) return;
+  const auto pod = static_cast<int>(dimension.pod), leaf = static_cast<int>(dimension.leaf);
+  const int step = pod > 0 && number(places.front(), pod) != number(places.back(), pod) ? pod : leaf;
+  int unit = 0;
+  while (unit < members_ && number(places[at(unit)], step) == number(places[0], step)) ++unit;
+  const int last = group.axes.empty() ? 1 : group.axes.back().size, along = members_ / last;
+  const bool whole = members_ % unit == 0 && unit % inner_ == 0 && unit % along == 0;
+  if (unit == members_ || !whole || (group.axes.back().by_xor && !std::has_single_bit(at(unit / along)))) return;
+  const int stride = network_->stride(outer);
+  for (int p = unit; p < members_; ++p)
+    if (places[at(p)] - places[at(p - unit)] != step * stride) return;
+  const int count = members_ / unit, size = static_cast<int>(dimension.size());
+  turns_.push_back({outer, stride, size, step, count, places[0] / stride % size % (step * count) / step * step, false});
+  unit_ = unit;
+}
+
+Turns Turns::unfolded() const {
+  Turns other = *this;
+  other.turns_.clear();
+  other.inner_ = 1;
+  other.apart_ = members_ / unit_;
+  return other;
 }
 
 /// Whether the members' positions along an axis follow their numbers, independently of their other coordinates.
@@ -74,13 +109,13 @@ bool Turns::turns(const Turn& turn, const std::vector<int>& places) const {
 }
 
 /// Whether no message shares a link with an image of it.
-bool Turns::apart(const Template& program, const std::vector<int>& places) const {
-  if (inner_ == 1) return true;
+bool Turns::distinct(const Template& program, const std::vector<int>& places) const {
+  if (!folds()) return true;
   std::set<int> offsets;
   for (const auto& message : program.messages) offsets.insert(message.offset);
   std::vector<int> way;
   std::set<std::int64_t> seen;
-  for (int from = 0; from < static_cast<int>(places.size()); from += inner_)
+  for (int from = 0; from < unit_; from += inner_)
     for (const int offset : offsets) {
       way.clear();
       seen.clear();
@@ -101,7 +136,25 @@ Turns Turns::moved(const std::vector<int>& places) const {
 void Turns::forget() {
   turns_.clear();
   inner_ = 1;
+  unit_ = members_;
 }
+
+namespace {
+
+/// The trunk of a fat tree that the image of a trunk's first member uses.
+template <class Image>
+int trunk_image(const Dimension& dimension, int trunk, const Image& image) {
+  const auto size = static_cast<int>(dimension.size()), leaf = static_cast<int>(dimension.leaf);
+  const auto pod = static_cast<int>(dimension.pod);
+  const auto leaves = static_cast<int>(ceil_div(size, leaf)),
+             pods = static_cast<int>(pod > 0 ? ceil_div(size, pod) : 1);
+  int first = 2 * size, count = leaves, wide = leaf;
+  if (trunk >= first + 2 * leaves) first += 2 * leaves, count = pods, wide = pod;
+  const int way = (trunk - first) / count, here = (trunk - first) % count;
+  return first + way * count + image(here * wide) / wide;
+}
+
+}  // namespace
 
 std::int64_t Turns::name(int link) const {
   const int number = network_->dimension_of_link(link), local = network_->local_link(link);
@@ -118,23 +171,25 @@ std::int64_t Turns::name(int link) const {
       const int there = kind - turn.origin;
       kind = turn.by_xor ? here / turn.step ^ there / turn.step : ((there - here) % block + block) % block;
     }
-    const int inside = (here % block + block) % block;
-    device -= (inside - inside % turn.step) * turn.stride;
+    const auto beyond = [&](int place) {  // distance from the image in the first unit
+      const int inside = (place % block + block) % block;
+      return inside - inside % turn.step;
+    };
+    if (leaves || arrives || turn.dimension != number)
+      device -= beyond(here) * turn.stride;
+    else if (dimension.kind == DimensionKind::fat_tree)
+      kind = 2 + trunk_image(dimension, local, [&](int place) { return place - beyond(place - turn.origin); });
   }
   return ((static_cast<std::int64_t>(number) << 26) + kind) << 32 | device;
-}
-
-bool one_class(const Template& program, const Network& network, const std::vector<int>& places, bool shared) {
-  const auto n = static_cast<int>(places.size());
-  return n > 1 && Turns(program, network, places, shared).inner() == n;
 }
 
 Job::Job(std::shared_ptr<const Program> made, const Network& network, std::vector<int> places, std::int64_t size,
          std::int64_t begin, const Turns* turns, Named* named)
     : shared(std::move(made)), program(*shared), bytes(size), start(begin) {
-  const int inner = turns == nullptr ? 1 : turns->inner();
-  copies = program.copies / inner;
   const bool list = program.copies == 1;
+  const Turns none(program.copies), &order = turns == nullptr || list ? none : *turns;
+  copies = order.copies();
+  Named own, &names = named == nullptr ? own : *named;
   std::map<std::pair<int, int>, int> kinds;
   std::vector<std::pair<int, int>> pairs;
   for (std::size_t m = 0; m < program.size(); ++m) {
@@ -147,15 +202,15 @@ Job::Job(std::shared_ptr<const Program> made, const Network& network, std::vecto
     for (int copy = 0; copy < copies; ++copy) {
       Way way;
       way.begin = static_cast<int>(links.size());
-      const int from = list ? source : copy * inner, to = list ? target : program.group.add(copy * inner, target);
+      const int from = list ? source : order.position(copy), to = list ? target : program.group.add(from, target);
       network.route(places[at(from)], places[at(to)], links);
       way.end = static_cast<int>(links.size());
       for (int i = way.begin; i < way.end; ++i) {
         int& link = links[at(i)];
         way.latency += network.links()[at(link)].latency;
-        if (inner > 1) link = named->try_emplace(turns->name(link), link).first->second;
+        if (order.folds()) link = names.try_emplace(order.name(link), link).first->second;
       }
-      way.next = list ? 0 : to / inner;
+      way.next = list ? 0 : order.copy(to);
       ways.push_back(way);
     }
   }

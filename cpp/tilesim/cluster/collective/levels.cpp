@@ -240,14 +240,10 @@ std::optional<Closed> halving_over(Operation operation, const std::vector<Axis>&
   bool exact = true;
   for (const Axis& axis : axes) {
     const bool grid = axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
-    if (grid && axis.size > 2) return std::nullopt;
-    exact = exact && (axis.exact || axis.kind == AxisKind::line) && !crosses(axis);
-    for (int64_t distance = 1; distance < axis.size; distance *= 2) {
-      const int64_t message = one_message(bytes, distance * stride, n, axis);
-      const Load load = load_of_shift(axis, static_cast<int>(distance), true);
-      const auto share = static_cast<int64_t>(std::ceil(static_cast<double>(message) * load.share));
-      time += (load.share > 1 ? share : message) + load.latency;
-    }
+    if ((grid && axis.size > 2) || crosses(axis)) return std::nullopt;
+    exact = exact && (axis.exact || axis.kind == AxisKind::line);
+    for (int64_t distance = 1; distance < axis.size; distance *= 2)
+      time += one_message(bytes, distance * stride, n, axis) + axis.latency;
     stride *= axis.size;
   }
   return Closed{operation == Operation::all_reduce ? 2 * time : time, exact};
@@ -262,7 +258,7 @@ int64_t chain_over(const std::vector<Axis>& axes, int root, int64_t bytes, int64
     for (const Axis& axis : axes) {
       if (source % axis.size != target % axis.size) {
         message = std::max(message, one_message(bytes, 1, pieces, axis));
-        time += load_of(axis, {{source % axis.size, target % axis.size}}).latency;
+        time += latency_between(axis, source % axis.size, target % axis.size);
       }
       source /= axis.size, target /= axis.size;
     }

@@ -18,7 +18,7 @@ std::int64_t levels_in_pieces(Operation operation, const std::vector<Axis>& axes
 /// Time of flat rings through nodes, as many rings as members per node: the first axis is inside the node, the second
 /// between nodes. A repeating pattern is simulated once.
 std::int64_t rings_through(Operation operation, const Axis& inside, const Axis& between, std::int64_t bytes);
-/// Time of `halving-doubling` on a power of two devices, step by step; an estimate over trunks.
+/// Time of `halving-doubling` on a power of two devices, step by step, without trunks.
 std::optional<Closed> halving_over(Operation operation, const std::vector<Axis>& axes, std::int64_t bytes);
 /// Time of a broadcast from a root: along a chain of separate links in `pieces`, or directly over separate links.
 std::int64_t chain_over(const std::vector<Axis>& axes, int root, std::int64_t bytes, std::int64_t pieces);

@@ -98,7 +98,7 @@ void count(Counts& counts, const Template& program, const std::vector<int>& plac
   const bool ports = std::all_of(
       counts.network().dimensions().begin(), counts.network().dimensions().end(),
       [](const Dimension& one) { return one.kind == DimensionKind::switched || one.kind == DimensionKind::fat_tree; });
-  if (ports && one_class(program, counts.network(), places, true))
+  if (ports && Turns(program, counts.network(), places, true).inner() == static_cast<int>(places.size()))
     return count_alike(counts, program.group, offsets, places);
   const auto all = static_cast<std::int64_t>(offsets.size()), copies = static_cast<std::int64_t>(places.size());
   const std::int64_t taken = std::min(all, std::max<std::int64_t>(1, most_ways / copies));
@@ -128,10 +128,9 @@ class Turned {
     std::map<int, double> chunks;
     for (const auto& message : program.messages)
       if (message.offset != 0) chunks[message.offset] += static_cast<double>(message.labels.size());
-    const auto n = static_cast<int>(places.size());
-    if (static_cast<std::int64_t>(chunks.size()) * n / turns.inner() > most_ways) return false;
+    if (static_cast<std::int64_t>(chunks.size()) * turns.classes() > most_ways) return false;
     std::vector<int> way;
-    for (int from = 0; from < n; from += turns.inner()) {
+    for (int from = 0; from < turns.unit(); from += turns.inner()) {
       worked(static_cast<std::int64_t>(chunks.size()) * 8);
       for (const auto& [offset, number] : chunks) {
         way.clear();
@@ -175,7 +174,7 @@ std::optional<std::vector<LinkLoads>> turned_loads(const Network& network, const
   for (std::size_t i = 0; i < made.size(); ++i) {
     const Turns own = turns_of(network, made[i], requests[i].places);
     if (!first) first = own;
-    if (own.inner() == 1 || !(own == *first)) return std::nullopt;
+    if (!own.folds() || !(own == *first)) return std::nullopt;
     if (!turned.add(std::get<Template>(made[i]), requests[i].places, own)) return std::nullopt;
     found.push_back(turned.take(pieces_of(made[i])));
   }
@@ -185,7 +184,7 @@ std::optional<std::vector<LinkLoads>> turned_loads(const Network& network, const
 }  // namespace
 
 double busiest(const Network& network, const Made& made, const std::vector<int>& places) {
-  if (const Turns turns = turns_of(network, made, places); turns.inner() > 1) {
+  if (const Turns turns = turns_of(network, made, places); turns.folds()) {
     Turned turned(network);
     if (turned.add(std::get<Template>(made), places, turns)) return most(turned.take(pieces_of(made)));
   }

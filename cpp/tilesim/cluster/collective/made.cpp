@@ -147,7 +147,7 @@ Made make_spread(const Network& network, const Request& request, const std::vect
 
 Prepared prepare(const Made& made, const Network& network, const std::vector<int>& places, bool shared) {
   auto program = std::make_shared<const Program>(std::visit([](const auto& one) { return compile(one); }, made));
-  if (std::holds_alternative<Schedule>(made)) return {std::move(program), {}};
+  if (std::holds_alternative<Schedule>(made)) return {std::move(program), Turns()};
   return {std::move(program), Turns(std::get<Template>(made), network, places, shared)};
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "tilesim/base/index.hpp"
 
@@ -23,39 +24,37 @@ struct Touch {
 class Waiting {
  public:
   Waiting(Program& program, std::vector<Touch>& touches) : program_(program) {
+    program.first_gate = static_cast<int>(program.size());
     std::sort(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) {
       return std::tie(a.slot, a.step, a.writes, a.message) < std::tie(b.slot, b.step, b.writes, b.message);
     });
-    for (std::size_t i = 0; i < touches.size();) {
-      if (i == 0 || touches[i].slot != touches[i - 1].slot) writers_.clear();
-      std::size_t end = i;
-      readers_.clear();
-      const Touch& head = touches[i];
-      const auto same = [&](const Touch& touch) { return touch.slot == head.slot && touch.step == head.step; };
-      for (; end < touches.size() && same(touches[end]) && !touches[end].writes; ++end)
-        readers_.push_back(touches[end].message);
-      if (!readers_.empty()) connect();
-      for (; end < touches.size() && same(touches[end]) && touches[end].writes; ++end)
-        writers_.push_back(touches[end].message);
-      i = end;
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+      const Touch& touch = touches[i];
+      const bool fresh = i == 0 || touch.slot != touches[i - 1].slot;
+      if (fresh || touch.writes) connect();
+      if (fresh) writers_.clear();
+      (touch.writes ? writers_ : readers_).push_back(touch.message);
     }
+    connect();
     finish();
   }
 
  private:
+  /// Lets the readers since the last write wait for all writers.
   void connect() {
-    if (writers_.size() > 1 && readers_.size() > 1) {
-      const auto [found, fresh] = gates_.try_emplace({writers_, readers_}, static_cast<int>(program_.target.size()));
+    const std::vector<int> readers = std::exchange(readers_, {});
+    if (writers_.size() > 1 && readers.size() > 1) {
+      const auto [found, fresh] = gates_.try_emplace({writers_, readers}, static_cast<int>(program_.target.size()));
       if (!fresh) return;
       program_.source.push_back(0);
       program_.target.push_back(0);
       program_.chunks.push_back(0);
       for (const int writer : writers_) edges_.emplace_back(writer, found->second);
-      for (const int reader : readers_) edges_.emplace_back(found->second, reader);
+      for (const int reader : readers) edges_.emplace_back(found->second, reader);
       return;
     }
     for (const int writer : writers_)
-      for (const int reader : readers_) edges_.emplace_back(writer, reader);
+      for (const int reader : readers) edges_.emplace_back(writer, reader);
   }
 
   void finish() {

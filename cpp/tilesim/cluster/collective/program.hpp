@@ -20,6 +20,7 @@ struct Program {
   Group group;                        ///< for a template
   std::vector<int> source, target;    ///< positions; in a template `target` is the offset and `source` 0
   std::vector<int> chunks;            ///< per message; 0: a copy within a device, or a gate
+  int first_gate = 0;                 ///< number of the first gate; all later ones are gates
   std::vector<int> waits;             ///< number of messages that it waits for
   std::vector<int> first, followers;  ///< messages that wait for it at its destination
   std::size_t size() const { return target.size(); }
@@ -32,21 +33,31 @@ struct Program {
 Program compile(const Template& source);
 Program compile(const Schedule& source);
 
-/// Translations that leave a network, a group and its messages unchanged. They go along the first of the group's axes
-/// (full circles, or ports), on which positions have equal steps. The `inner` members with equal coordinates on the
-/// other axes have one timeline, and the first one represents all: no message shares a link with its image (unless
-/// `shared`), and the order of positions on the other axes decides which of two contending messages goes first.
+/// Translations that leave a network, a group and its messages unchanged. Some go along the first of the group's axes
+/// (full circles, or ports), on which positions have equal steps: `inner` consecutive members have one timeline. One
+/// goes along the outermost dimension, a fat tree, from unit to unit (leaf switch, or pod if there are several):
+/// members with equal positions in their units have one timeline, so the first `unit` members represent all. No message
+/// shares a link with its image (unless `shared`). Of two contending messages that are ready together the one whose
+/// sender has the smaller position in its unit goes first.
 class Turns {
  public:
-  Turns() = default;
+  explicit Turns(int members = 1) : members_(members), unit_(members) {}  ///< none: each represents only itself
   Turns(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
   int inner() const { return inner_; }
+  int unit() const { return unit_; }
+  int classes() const { return unit_ / inner_; }  ///< number of members with different timelines
+  /// The same order of contending messages, but every member represents only itself.
+  Turns unfolded() const;
+  bool folds() const { return members_ > copies(); }
+  int copies() const { return classes() * apart_; }  ///< number of simulated members, by position in their units
+  int position(int copy) const { return copy / apart_ * inner_ + copy % apart_ * unit_; }
+  int copy(int position) const { return position % unit_ / inner_ * apart_ + position / unit_ % apart_; }
   /// The same translations for equivalent devices.
   Turns moved(const std::vector<int>& places) const;
   /// An id that a link shares with its images.
   std::int64_t name(int link) const;
   /// Whether two groups have the same translations.
-  bool operator==(const Turns& other) const { return turns_ == other.turns_; }
+  bool operator==(const Turns& other) const { return turns_ == other.turns_ && unit_ == other.unit_; }
 
  private:
   struct Turn {
@@ -55,12 +66,14 @@ class Turns {
     bool operator==(const Turn&) const = default;
   };
   bool turns(const Turn& turn, const std::vector<int>& places) const;
-  bool apart(const Template& program, const std::vector<int>& places) const;
+  void find_unit(const Group& group, const std::vector<int>& places);
+  bool distinct(const Template& program, const std::vector<int>& places) const;
   void forget();
 
   const Network* network_ = nullptr;
-  std::vector<Turn> turns_;
-  int inner_ = 1;
+  std::vector<Turn> turns_;  ///< of the inner axes, then of units
+  int members_ = 1, inner_ = 1, unit_ = 1;
+  int apart_ = 1;  ///< number of units whose members are simulated
 };
 
 /// Links that represent their images, in all jobs that are timed together.
@@ -68,7 +81,7 @@ using Named = std::map<std::int64_t, int>;
 
 /// A program on devices of a network. Times are in picoseconds.
 struct Job {
-  /// `turns`: one member represents its images; null: each member only itself.
+  /// `turns`: a member represents its images; null: each member only itself.
   Job(std::shared_ptr<const Program> program, const Network& network, std::vector<int> places, std::int64_t bytes,
       std::int64_t start, const Turns* turns = nullptr, Named* named = nullptr);
 
@@ -91,9 +104,6 @@ struct Job {
                 static_cast<std::size_t>(copy)];
   }
 };
-
-/// Whether all devices of a template's job have the same timeline.
-bool one_class(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
 
 /// Arrival of the last message of each job.
 struct Times {

@@ -19,18 +19,6 @@ int climbed(const Trunks& trunks, int a, int b) {
   return !trunks.pod.empty() && trunks.pod[at(a)] != trunks.pod[at(b)] ? 2 : 1;
 }
 
-/// The largest number of messages that leave or enter one group.
-int most_crossing(const std::vector<int>& group, const std::vector<std::pair<int, int>>& messages) {
-  if (group.empty()) return 0;
-  std::vector<int> out(at(group.back()) + 1, 0), in = out;
-  int most = 0;
-  for (const auto& [source, target] : messages) {
-    const int a = group[at(source)], b = group[at(target)];
-    if (a != b) most = std::max({most, ++out[at(a)], ++in[at(b)]});
-  }
-  return most;
-}
-
 /// Links of one axis, in units of a message's time: ports out and in, then trunks or router links.
 class Links {
  public:
@@ -174,20 +162,8 @@ class TimeCache {
 
 }  // namespace
 
-Load load_of(const Axis& axis, const std::vector<std::pair<int, int>>& messages) {
-  const Trunks& trunks = axis.trunks;
-  int levels = 0;
-  for (const auto& [source, target] : messages) levels = std::max(levels, climbed(trunks, source, target));
-  const double leaf = static_cast<double>(most_crossing(trunks.leaf, messages)) / trunks.leaf_lanes;
-  const double pod = static_cast<double>(most_crossing(trunks.pod, messages)) / trunks.pod_lanes;
-  return {std::max({1.0, leaf, pod}), axis.latency + levels * trunks.latency};
-}
-
-Load load_of_shift(const Axis& axis, int distance, bool by_xor) {
-  if (axis.trunks.leaf.empty()) return {1, axis.latency};
-  std::vector<std::pair<int, int>> messages;
-  for (int i = 0; i < axis.size; ++i) messages.emplace_back(i, by_xor ? i ^ distance : (i + distance) % axis.size);
-  return load_of(axis, messages);
+std::int64_t latency_between(const Axis& axis, int source, int target) {
+  return axis.latency + climbed(axis.trunks, source, target) * axis.trunks.latency;
 }
 
 bool crosses(const Axis& axis) { return !axis.trunks.leaf.empty() || !axis.routers.router.empty(); }

@@ -9,16 +9,8 @@
 
 namespace tilesim::cluster {
 
-/// Load of a step: its time relative to a port without sharing, and the largest latency.
-struct Load {
-  double share = 1;
-  std::int64_t latency = 0;
-};
-
-/// Load of messages (source, target) sent at the same time; positions on the axis.
-Load load_of(const Axis& axis, const std::vector<std::pair<int, int>>& messages);
-/// Load if every member sends to the member at `distance`: modulo the size, or by exclusive or.
-Load load_of_shift(const Axis& axis, int distance, bool by_xor);
+/// Latency of a message between two members.
+std::int64_t latency_between(const Axis& axis, int source, int target);
 /// Whether members share links beyond the ports.
 bool crosses(const Axis& axis);
 /// Time until every member has sent to every other one by `direct`, in message times without latencies. Messages wait

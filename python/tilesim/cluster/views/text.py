@@ -10,7 +10,7 @@ from ..memory import GIB
 __all__ = ["collective_text", "filled", "heading", "headline"]
 
 #: note on closed forms with shared links and too many messages to simulate (docs/explanation/clusters.md)
-APPROXIMATE = "; approximate: up to 80 % below the simulated time of messages, 93 % with pipelined levels"
+APPROXIMATE = "; approximate: the wait of messages for shared links is estimated, not simulated"
 
 
 def headline(result: Any) -> str:
