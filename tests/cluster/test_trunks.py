@@ -115,7 +115,7 @@ def test_algorithms_of_few_steps_are_those_of_chunks_on_many_devices():
 
 
 def trees_of_equal_leaves():
-    """Clusters on fat trees of two and three levels, and their groups: all devices, one per node, some leaf switches."""
+    """Clusters on fat trees of two and three levels; groups: all devices, one per node, those of some leaf switches."""
     rng = random.Random(11)
     link = {"bandwidth_bytes_per_second": 50e9, "latency_seconds": 5e-7}
     for levels, radix, over, inside in ((2, 4, 1, 1), (2, 8, 1, 2), (2, 8, 3, 3), (3, 4, 1, 2), (3, 6, 2, 1)):

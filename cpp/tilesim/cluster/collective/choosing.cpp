@@ -27,72 +27,44 @@ constexpr int64_t most_first = int64_t{1} << 17;  ///< limit for the network's o
 constexpr int64_t most_round = int64_t{1} << 16;  ///< limit for rings, which take less time: 1,024 devices in 64 pieces
 constexpr int most_pieces = 64;
 
-bool grid(const Axis& axis) { return axis.kind == AxisKind::circle || axis.kind == AxisKind::line; }
 bool doubles(const Request& request) { return request.operation == Operation::all_reduce; }
 
+/// The formula of the request's algorithm on these axes (null: other devices).
+std::optional<Closed> closed_form(const Request& request, const std::vector<Axis>* axes) {
+  if (axes == nullptr) return std::nullopt;
+  if (axes->empty()) return Closed{};
+  const Algorithm* row = find_algorithm(request.operation, request.choice.algorithm);
+  if (row == nullptr || row->time == nullptr) return std::nullopt;
+  return row->time({request.operation, request.choice, *axes, request.bytes});
+}
+
 /// The candidates of "auto"; the network's own algorithm comes first.
-std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* axes) {
-  const auto n = static_cast<unsigned>(request.places.size());
-  const bool several = axes != nullptr && axes->size() > 1;
-  const std::string levels =
-      axes != nullptr && std::all_of(axes->begin(), axes->end(), grid) ? "torus" : "hierarchical";
-  std::vector<std::string> names;
-  if (request.operation == Operation::permute_devices) names = {"direct"};
-  if (request.operation == Operation::broadcast_devices) names = {"ring", "tree", "direct"};
-  if (request.operation == Operation::all_to_all) {
-    names = {"direct", "bruck", "ring", "hierarchical"};
-    if (axes != nullptr && !axes->empty() && circles(*axes)) names.insert(names.begin(), "torus");
-  }
-  if (request.operation <= Operation::reduce_scatter) {
-    if (several) names.emplace_back(levels);
-    names.insert(names.end(), {"ring", "direct"});
-    if (doubles(request) || std::has_single_bit(n)) names.emplace_back("halving-doubling");
-    names.emplace_back("bruck");
-    if (doubles(request)) names.emplace_back("tree");
-  }
+std::vector<Choice> candidates(const Network& network, Request request, const std::vector<Axis>* axes) {
+  const Asked one = asked(network, request, axes);
   std::vector<Choice> found;
-  for (const std::string& name : names) {
+  for (const Algorithm& row : algorithms()) {
+    if (std::ranges::count(row.operations, request.operation) == 0 || !row.tried(one)) continue;
     found.push_back(request.choice);
-    found.back().algorithm = name;
+    found.back().algorithm = row.name;
   }
   // Parts of a torus use all axes at once: further pieces gain nothing.
-  const bool cut = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
-                   std::count_if(axes->begin(), axes->end(), grid) < 2;
+  const bool cut = one.box && one.axes.size() > 1 && request.operation <= Operation::reduce_scatter &&
+                   request.choice.pieces == 0 && std::ranges::count_if(one.axes, &Axis::grid) < 2;
   if (!cut) return found;
-  Choice in_pieces = request.choice, best = request.choice;
-  in_pieces.algorithm = best.algorithm = levels;
+  Choice best = request.choice = found[0];
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int pieces = 1; pieces <= most_pieces; pieces *= 2) {
-    in_pieces.pieces = pieces;
-    const auto closed = closed_form(request.operation, in_pieces, *axes, request.bytes);
-    if (closed && closed->picoseconds < least) least = closed->picoseconds, best = in_pieces;
+    request.choice.pieces = pieces;
+    const auto closed = closed_form(request, axes);
+    if (closed && closed->picoseconds < least) least = closed->picoseconds, best = request.choice;
   }
   if (best.pieces > 1) found.push_back(best);
   return found;
 }
 
 /// Approximate number of transfers of an algorithm's list, before the list is made.
-int64_t listed(const Request& request, const std::vector<Axis>* axes) {
-  const auto n = static_cast<int64_t>(request.places.size());
-  const std::string& name = request.choice.algorithm;
-  const int64_t pieces = std::max(1, request.choice.pieces);
-  const Axis line{AxisKind::port, static_cast<int>(n), 1, 0, true, false};
-  const Axis& first = axes != nullptr && !axes->empty() ? (*axes)[0] : line;
-  if (request.operation == Operation::broadcast_devices) {
-    const int hops = static_cast<int>(n) - 1;
-    if (name == "ring")
-      return n * pieces_for(request.choice, hops, request.bytes, first.bytes_per_second, first.latency);
-    return n;
-  }
-  if (name == "tree") {
-    const int hops = 2 * std::bit_width(static_cast<std::uint64_t>(n - 1));
-    return 4 * n * pieces_for(request.choice, hops, request.bytes / 2, first.bytes_per_second, first.latency);
-  }
-  if (name == "halving-doubling" && !std::has_single_bit(static_cast<std::uint64_t>(n))) return n * n;
-  if (name == "ring" && (axes == nullptr || request.operation == Operation::all_to_all)) return 2 * n * n;
-  // On several links of a grid devices have different timelines.
-  if (name == "direct" && axes != nullptr && std::any_of(axes->begin(), axes->end(), grid)) return n * (n - 1);
-  return n * pieces;
+int64_t listed(const Network& network, const Request& request, const std::vector<Axis>* axes) {
+  return find_algorithm(request.operation, request.choice.algorithm)->transfers(asked(network, request, axes));
 }
 
 int64_t sent_of(const Made& made, const Turns& turns) {
@@ -206,17 +178,14 @@ int64_t limit_of(const Choice& choice) {
 }
 
 /// Whether a simulation may have at most `limit` messages, judged without listing them.
-bool countable(const Request& request, const std::vector<Axis>* axes, int64_t limit) {
-  const auto n = static_cast<int64_t>(request.places.size());
-  const std::string& name = request.choice.algorithm;
-  const bool each = name == "direct" || name == "ring", levels = name == "hierarchical" || name == "torus";
-  int64_t classes = 1, sent = each ? n - 1 : levels ? 0 : listed(request, axes) / n;  // by each member
-  for (const Axis& axis : *axes) {
-    const std::vector<int>& leaf = axis.trunks.leaf;
-    if (!leaf.empty()) classes = std::count(leaf.begin(), leaf.end(), leaf[0]);  // members of a leaf switch differ
-    if (levels) sent += (axis.size - 1) * std::max(1, request.choice.pieces);
-  }
-  return n <= most_listed && classes * sent <= limit;
+bool countable(const Network& network, const Request& request, const std::vector<Axis>* axes, int64_t limit) {
+  const Asked one = asked(network, request, axes);
+  const Algorithm& row = *find_algorithm(request.operation, request.choice.algorithm);
+  const int64_t sent = row.sent != nullptr ? row.sent(one) : row.transfers(one) / one.devices();
+  int64_t classes = 1;  // members of a leaf switch have different timelines
+  for (const Axis& axis : one.axes)
+    if (const auto& leaf = axis.trunks.leaf; !leaf.empty()) classes = std::ranges::count(leaf, leaf[0]);
+  return one.devices() <= most_listed && classes * sent <= limit;
 }
 
 class Choosing {
@@ -230,11 +199,11 @@ class Choosing {
   std::vector<Tried> run() {
     std::vector<std::pair<Choice, Closed>> estimates;
     std::vector<Choice> rest;
-    const std::vector<Choice> every = candidates(request_, own_);
+    const std::vector<Choice> every = candidates(network_, request_, own_);
     for (const Choice& choice : every) {
       request_.choice = choice;
       if (!all_ && least_ > 0 && Bound(network_, request_, own_)() >= least_) continue;
-      const auto closed = own_ ? closed_form(request_.operation, choice, *own_, request_.bytes) : std::nullopt;
+      const auto closed = closed_form(request_, own_);
       if (!closed)
         rest.push_back(choice);
       else if (closed->exact)
@@ -275,7 +244,7 @@ class Choosing {
     for (;; choice.pieces /= 2) {
       request_.choice = choice;
       int64_t sent = limit + 1;
-      if (countable(request_, own_, limit))
+      if (countable(network_, request_, own_, limit))
         if (auto found = counted(network_, request_, axes_, limit, least, sent)) return take(choice, *found);
       if (undivided && sent > limit) take(choice, CollectiveTime{closed});
       if (choice.pieces <= 1 || sent <= limit) return;
@@ -293,7 +262,7 @@ class Choosing {
     const int64_t least = all_ ? 0 : least_;
     if (least > 0 && Bound(network_, request_, own_)() >= least) return true;
     const bool few_steps = choice.algorithm == "halving-doubling" || choice.algorithm == "bruck";
-    if (listed(request_, own_) > limit || (!straight && !few_steps && at(n) > few_devices)) return false;
+    if (listed(network_, request_, own_) > limit || (!straight && !few_steps && at(n) > few_devices)) return false;
     int64_t sent = 0;
     auto found = counted(network_, request_, axes_, limit, least, sent);
     if (!found) return sent <= limit;
@@ -319,11 +288,11 @@ std::optional<CollectiveTime> form(const Network& network, Request& request,
                                    const std::optional<std::vector<Axis>>& axes) {
   if (request.choice.algorithm != "auto") {
     if (!axes || !std::is_sorted(request.places.begin(), request.places.end())) return std::nullopt;
-    const auto closed = closed_form(request.operation, request.choice, *axes, request.bytes);
+    const auto closed = closed_form(request, &*axes);
     if (!closed) return std::nullopt;
     int64_t sent = 0;
     const int64_t limit = limit_of(request.choice);
-    if (!closed->exact && countable(request, &*axes, limit))
+    if (!closed->exact && countable(network, request, &*axes, limit))
       if (auto found = counted(network, request, axes, limit, 0, sent)) return found;
     return CollectiveTime{*closed};
   }

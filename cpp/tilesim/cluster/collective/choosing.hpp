@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "tilesim/cluster/collective/made.hpp"
+#include "tilesim/cluster/collective/algorithms.hpp"
 
 namespace tilesim::cluster {
 

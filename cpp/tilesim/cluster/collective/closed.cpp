@@ -45,7 +45,6 @@ bool equal(const Axis& one, const Axis& other) {
 }
 
 bool sum(Operation operation) { return operation == Operation::all_reduce; }
-bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
 
 /// Time of a gather along one axis, for blocks of bytes / pieces; each message carries `blocks` blocks per label.
 std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_t blocks, int64_t pieces) {
@@ -53,7 +52,7 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
   const int64_t x = wire(bytes, blocks, pieces, axis);
   if (walk == Walk::ring)
     return axis.kind == AxisKind::line ? std::nullopt : std::optional((n - 1) * x + latency_round(axis));
-  if (axis.kind == AxisKind::circle || axis.kind == AxisKind::line) {
+  if (axis.grid()) {
     if (n != 2) return std::nullopt;
     return x + axis.latency;
   }
@@ -156,85 +155,94 @@ Closed exchange_on_torus(const std::vector<Axis>& axes, int64_t bytes) {
   return {std::max(whole, parts * longest), exact};
 }
 
-std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
+}  // namespace
+
+std::optional<Closed> exchange_direct_time(const Setting& set) {
+  const std::vector<Axis>& axes = set.axes;
   const Axis& axis = axes[0];
-  const bool single = axes.size() == 1, grid = axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
+  const bool single = axes.size() == 1;
+  if (!single && own_links(axes)) return Closed{direct_over(Operation::all_to_all, axes, set.bytes), true};
+  if (!single || (axis.grid() && axis.size > 2)) return exchange_bound(axes, set.bytes);
+  const int64_t message = wire(set.bytes, 1, axis.size, axis);
+  return Closed{axis.kind == AxisKind::port ? to_all(message, axis) : message + axis.latency, alone(axis)};
+}
+
+std::optional<Closed> exchange_ring_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
+  if (set.axes.size() > 1 || axis.kind == AxisKind::line) return std::nullopt;
+  const int64_t n = axis.size, far = default_rings(axis) == 2 ? n / 2 : n - 1;
+  int64_t time = 0;
+  for (int64_t s = 0; s < far; ++s) time += wire(set.bytes, far - s, n, axis);
+  return Closed{time + (far == n - 1 ? latency_round(axis) : far * axis.latency), axis.exact};
+}
+
+std::optional<Closed> exchange_bruck_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
   const int64_t n = axis.size;
-  if (choice.algorithm == "direct") {
-    if (!single && own_links(axes)) return Closed{direct_over(Operation::all_to_all, axes, bytes), true};
-    if (!single || (grid && n > 2)) return exchange_bound(axes, bytes);
-    return Closed{
-        axis.kind == AxisKind::port ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, 1, n, axis) + axis.latency,
-        alone(axis)};
+  if (set.axes.size() > 1 || axis.grid() || crosses(axis) || !std::has_single_bit(at(n))) return std::nullopt;
+  int64_t time = 0;
+  for (int64_t distance = 1; distance < n; distance *= 2) {
+    int64_t blocks = 0;
+    for (int64_t r = 1; r < n; ++r) blocks += (r & distance) != 0 ? 1 : 0;
+    time += wire(set.bytes, blocks, n, axis) + axis.latency;
   }
-  if (choice.algorithm == "ring" && single && axis.kind != AxisKind::line) {
-    const bool both = axis.kind == AxisKind::circle && axis.both_ways && n > 2;
-    const int64_t far = both ? n / 2 : n - 1;
-    int64_t time = 0;
-    for (int64_t s = 0; s < far; ++s) time += wire(bytes, far - s, n, axis);
-    return Closed{time + (far == n - 1 ? latency_round(axis) : far * axis.latency), axis.exact};
-  }
-  if (choice.algorithm == "bruck" && single && !grid && !crosses(axis) &&
-      std::has_single_bit(static_cast<unsigned>(n))) {
-    int64_t time = 0;
-    for (int64_t distance = 1; distance < n; distance *= 2) {
-      int64_t blocks = 0;
-      for (int64_t r = 1; r < n; ++r) blocks += (r & distance) != 0 ? 1 : 0;
-      time += wire(bytes, blocks, n, axis) + axis.latency;
-    }
-    return Closed{time, alone(axis)};
-  }
-  if (choice.algorithm == "torus" && circles(axes)) return exchange_on_torus(axes, bytes);
-  if (choice.algorithm != "hierarchical") return std::nullopt;
+  return Closed{time, alone(axis)};
+}
+
+std::optional<Closed> exchange_torus_time(const Setting& set) {
+  return circles(set.axes) ? std::optional(exchange_on_torus(set.axes, set.bytes)) : std::nullopt;
+}
+
+std::optional<Closed> exchange_levels_time(const Setting& set) {
   int64_t time = 0;
   bool exact = true;
-  for (const Axis& one : axes) {
-    if ((one.kind == AxisKind::circle || one.kind == AxisKind::line) && one.size > 2) return std::nullopt;
-    const int64_t message = wire(bytes, 1, one.size, one);
+  for (const Axis& one : set.axes) {
+    if (one.grid() && one.size > 2) return std::nullopt;
+    const int64_t message = wire(set.bytes, 1, one.size, one);
     time += one.kind == AxisKind::port ? to_all(message, one) : message + one.latency;
     exact = exact && alone(one);
   }
   return Closed{time, exact};
 }
 
-std::optional<Closed> broadcast_over(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
-  int n = 1;
-  for (const Axis& axis : axes) n *= axis.size;
-  if (choice.algorithm == "direct" && own_links(axes)) return Closed{root_to_all(axes, choice.root, bytes), true};
-  if (choice.algorithm != "ring" || !own_hops(axes)) return std::nullopt;
-  const int64_t pieces = pieces_for(choice, n - 1, bytes, axes[0].bytes_per_second, axes[0].latency);
-  return Closed{chain_over(axes, choice.root, bytes, pieces), true};
+std::optional<Closed> broadcast_ring_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
+  if (set.axes.size() > 1) {
+    if (!own_hops(set.axes)) return std::nullopt;
+    int n = 1;
+    for (const Axis& one : set.axes) n *= one.size;
+    const int64_t pieces = pieces_for(set.choice, n - 1, set.bytes, axis.bytes_per_second, axis.latency);
+    return Closed{chain_over(set.axes, set.choice.root, set.bytes, pieces), true};
+  }
+  if (axis.kind == AxisKind::line) return std::nullopt;
+  const int n = axis.size, hops = default_rings(axis) == 2 ? n / 2 : n - 1;
+  const int64_t pieces = pieces_for(set.choice, hops, set.bytes, axis.bytes_per_second, axis.latency);
+  const int64_t latency = hops == n - 1 ? latency_round(axis) : hops * axis.latency;
+  return Closed{(hops + pieces - 1) * wire(set.bytes, 1, pieces, axis) + latency, alone(axis)};
 }
 
-std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
-  if (axes.size() > 1) return broadcast_over(choice, axes, bytes);
-  if (axes.size() != 1 || axes[0].kind == AxisKind::line) return std::nullopt;
-  const Axis& axis = axes[0];
-  const int n = axis.size;
-  const bool both = axis.kind == AxisKind::circle && axis.both_ways && n > 2;
-  if (choice.algorithm == "ring") {
-    const int hops = both ? n / 2 : n - 1;
-    const int64_t pieces = pieces_for(choice, hops, bytes, axis.bytes_per_second, axis.latency);
-    const int64_t x = wire(bytes, 1, pieces, axis);
-    const int64_t latency = hops == n - 1 ? latency_round(axis) : hops * axis.latency;
-    return Closed{(hops + pieces - 1) * x + latency, alone(axis)};
+std::optional<Closed> broadcast_direct_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
+  if (set.axes.size() > 1) {
+    if (!own_links(set.axes)) return std::nullopt;
+    return Closed{root_to_all(set.axes, set.choice.root, set.bytes), true};
   }
-  if (axis.kind == AxisKind::circle) return std::nullopt;
-  const int64_t x = wire(bytes, 1, 1, axis);
-  const bool full = axis.kind == AxisKind::full;
-  if (choice.algorithm == "direct")
-    return Closed{(full ? 1 : n - 1) * x + latency_between(axis, 0, n - 1), alone(axis)};
-  if (choice.algorithm != "tree") return std::nullopt;
-  if (crosses(axis)) return std::nullopt;
+  if (axis.grid()) return std::nullopt;
+  const int64_t messages = axis.kind == AxisKind::full ? 1 : axis.size - 1;
+  return Closed{messages * wire(set.bytes, 1, 1, axis) + latency_between(axis, 0, axis.size - 1), alone(axis)};
+}
+
+std::optional<Closed> broadcast_tree_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
+  if (set.axes.size() > 1 || axis.grid() || crosses(axis)) return std::nullopt;
+  const int64_t x = wire(set.bytes, 1, 1, axis);
   int64_t longest = 0;
-  for (unsigned i = 1; i < static_cast<unsigned>(n); ++i) {
+  for (unsigned i = 1; i < static_cast<unsigned>(axis.size); ++i) {
     const int64_t hops = std::popcount(i), last = std::bit_width(i);
-    longest = std::max(longest, (full ? hops : last) * x + hops * axis.latency);
+    longest = std::max(longest, (axis.kind == AxisKind::full ? hops : last) * x + hops * axis.latency);
   }
   return Closed{longest, alone(axis)};
 }
-
-}  // namespace
 
 bool circles(const std::vector<Axis>& axes) {
   return std::all_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind == AxisKind::circle; });
@@ -271,7 +279,7 @@ HierarchicalPlan hierarchical(const std::vector<Axis>& axes) {
   std::iota(order.begin(), order.end(), 0);
   bool both = false;
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    const bool grid = axes[a].kind == AxisKind::circle || axes[a].kind == AxisKind::line;
+    const bool grid = axes[a].grid();
     plan.legs.push_back({axes[a].size, grid ? Walk::ring : Walk::direct});
     if (!grid) continue;
     circles.push_back(static_cast<int>(a));
@@ -291,63 +299,59 @@ HierarchicalPlan hierarchical(const std::vector<Axis>& axes) {
   return plan;
 }
 
-namespace {
-
-/// Gathers, scatters and sums over several axes.
-std::optional<Closed> spread_over(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
-                                  int64_t bytes) {
-  const bool own = own_links(axes);
-  if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
-    if (own && choice.pieces > 1) return Closed{levels_in_pieces(operation, axes, bytes, choice.pieces), true};
-    const bool circle = axes.size() == 1 && circles(axes) && choice.pieces > 1;
-    if (circle) return pieces_round(operation, axes[0], bytes, choice.pieces);
-    return by_axes(operation, hierarchical(axes), axes, bytes, std::max(1, choice.pieces));
-  }
-  if (choice.algorithm == "halving-doubling") return halving_over(operation, axes, bytes);
-  if (choice.algorithm == "direct" && own) return Closed{direct_over(operation, axes, bytes), true};
-  // One ring per member of a node, if a switch of the first dimension connects them.
-  const bool nodes = axes.size() == 2 && axes[0].dimension == 0 && own_links({axes[0]});
-  if (choice.algorithm != "ring" || !nodes || (choice.rings > 0 && choice.rings != axes[0].size)) return std::nullopt;
-  if (own) return Closed{rings_through(operation, axes[0], axes[1], bytes), true};
-  if (!axes[1].exact || axes[1].trunks.leaf.empty()) return std::nullopt;
-  // Each ring has separate trunks with a longer latency: the whole latency is added, although bytes hide a part.
-  const int turns = sum(operation) ? 2 : 1;
-  const int64_t more = latency_round(axes[1], turns) - turns * (axes[1].size - 1) * axes[1].latency;
-  return Closed{rings_through(operation, axes[0], axes[1], bytes) + more, false};
+std::optional<Closed> spread_levels_time(const Setting& set) {
+  const std::vector<Axis>& axes = set.axes;
+  const int64_t pieces = std::max(1, set.choice.pieces);
+  if (own_links(axes) && pieces > 1) return Closed{levels_in_pieces(set.operation, axes, set.bytes, pieces), true};
+  if (axes.size() == 1 && circles(axes) && pieces > 1) return pieces_round(set.operation, axes[0], set.bytes, pieces);
+  return by_axes(set.operation, hierarchical(axes), axes, set.bytes, pieces);
 }
 
-}  // namespace
-
-std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
-                                  int64_t bytes) {
-  if (axes.empty()) return Closed{};
-  if (operation == Operation::all_to_all) return exchange(choice, axes, bytes);
-  if (operation == Operation::broadcast_devices) return broadcast(choice, axes, bytes);
-  if (!spreads(operation)) return std::nullopt;
-  if (axes.size() > 1 || choice.algorithm == "hierarchical" || choice.algorithm == "torus")
-    return spread_over(operation, choice, axes, bytes);
+std::optional<Closed> spread_ring_time(const Setting& set) {
+  const std::vector<Axis>& axes = set.axes;
   const Axis& axis = axes[0];
-  const int n = axis.size;
-  std::optional<int64_t> time;
-  if (choice.algorithm == "ring") {
-    const int rings = choice.rings > 0 ? choice.rings : default_rings(axis);
-    if (axis.kind == AxisKind::port && rings > 1) return std::nullopt;
-    if (axis.kind == AxisKind::circle && rings > (axis.both_ways && n > 2 ? 2 : 1)) return std::nullopt;
-    time = gather(Walk::ring, axis, bytes, 1, static_cast<int64_t>(n) * rings);
+  const int turns = sum(set.operation) ? 2 : 1;
+  if (axes.size() > 1) {
+    // One ring per member of a node, if a switch of the first dimension connects them.
+    const bool nodes = axes.size() == 2 && axis.dimension == 0 && own_links({axis});
+    if (!nodes || (set.choice.rings > 0 && set.choice.rings != axis.size)) return std::nullopt;
+    const bool own = own_links(axes);
+    if (!own && (!axes[1].exact || axes[1].trunks.leaf.empty())) return std::nullopt;
+    // Each ring has separate trunks with a longer latency: the whole latency is added, although bytes hide a part.
+    const int64_t more = own ? 0 : latency_round(axes[1], turns) - turns * (axes[1].size - 1) * axes[1].latency;
+    return Closed{rings_through(set.operation, axis, axes[1], set.bytes) + more, own};
   }
-  if (choice.algorithm == "direct") time = gather(Walk::direct, axis, bytes, 1, n);
-  if (choice.algorithm == "bruck") time = gather(Walk::bruck, axis, bytes, 1, n);
-  if (choice.algorithm == "halving-doubling" && std::has_single_bit(static_cast<unsigned>(n)))
-    time = gather(Walk::halving, axis, bytes, 1, n);
+  const int rings = set.choice.rings > 0 ? set.choice.rings : default_rings(axis);
+  if (rings > default_rings(axis) && (axis.kind == AxisKind::port || axis.kind == AxisKind::circle))
+    return std::nullopt;
+  const auto time = gather(Walk::ring, axis, set.bytes, 1, static_cast<int64_t>(axis.size) * rings);
   if (!time) return std::nullopt;
-  // In a ring one message at a time crosses a switch in each direction.
-  const bool exact = choice.algorithm == "ring" ? axis.exact : alone(axis);
-  if (!sum(operation)) return Closed{*time, exact};
-  if (choice.algorithm == "direct" && axis.kind == AxisKind::port)
-    return Closed{to_all(wire(bytes, 1, n, axis), axis, true), exact};
-  // In a ring the gather starts where the scatter ended: hops over trunks are those of one continuous path.
-  const bool on = choice.algorithm == "ring" && !axis.trunks.leaf.empty();
-  return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), exact};
+  // The gather starts where the scatter ended: hops over trunks are those of one continuous path. One message at a time
+  // crosses a switch in each direction.
+  const bool on = turns == 2 && !axis.trunks.leaf.empty();
+  return Closed{turns * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), axis.exact};
+}
+
+std::optional<Closed> spread_direct_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
+  if (set.axes.size() > 1) {
+    if (!own_links(set.axes)) return std::nullopt;
+    return Closed{direct_over(set.operation, set.axes, set.bytes), true};
+  }
+  const auto time = gather(Walk::direct, axis, set.bytes, 1, axis.size);
+  if (!time || !sum(set.operation)) return time ? std::optional(Closed{*time, alone(axis)}) : std::nullopt;
+  const bool port = axis.kind == AxisKind::port;
+  return Closed{port ? to_all(wire(set.bytes, 1, axis.size, axis), axis, true) : 2 * *time, alone(axis)};
+}
+
+std::optional<Closed> spread_bruck_time(const Setting& set) {
+  const Axis& axis = set.axes[0];
+  const auto time = set.axes.size() > 1 ? std::nullopt : gather(Walk::bruck, axis, set.bytes, 1, axis.size);
+  return time ? std::optional(Closed{(sum(set.operation) ? 2 : 1) * *time, alone(axis)}) : std::nullopt;
+}
+
+std::optional<Closed> spread_halving_time(const Setting& set) {
+  return halving_over(set.operation, set.axes, set.bytes);
 }
 
 }  // namespace tilesim::cluster

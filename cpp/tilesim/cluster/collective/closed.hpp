@@ -24,9 +24,28 @@ struct Closed {
   bool exact = true;  ///< no link is shared: the time equals that of `chunks`; otherwise an estimate
 };
 
-/// Returns nothing for an algorithm without a formula on these axes.
-std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
-                                  std::int64_t bytes);
+/// What a formula is asked for. `axes` has an axis.
+struct Setting {
+  Operation operation;
+  const Choice& choice;
+  const std::vector<Axis>& axes;
+  std::int64_t bytes;
+};
+
+// Times of algorithms by operation; empty without a formula on these axes.
+std::optional<Closed> exchange_direct_time(const Setting& set);
+std::optional<Closed> exchange_ring_time(const Setting& set);
+std::optional<Closed> exchange_bruck_time(const Setting& set);
+std::optional<Closed> exchange_torus_time(const Setting& set);
+std::optional<Closed> exchange_levels_time(const Setting& set);
+std::optional<Closed> broadcast_ring_time(const Setting& set);
+std::optional<Closed> broadcast_direct_time(const Setting& set);
+std::optional<Closed> broadcast_tree_time(const Setting& set);
+std::optional<Closed> spread_levels_time(const Setting& set);
+std::optional<Closed> spread_ring_time(const Setting& set);
+std::optional<Closed> spread_direct_time(const Setting& set);
+std::optional<Closed> spread_bruck_time(const Setting& set);
+std::optional<Closed> spread_halving_time(const Setting& set);
 
 /// Whether devices form a torus: every axis is a ring.
 bool circles(const std::vector<Axis>& axes);

@@ -12,8 +12,12 @@ namespace tilesim::cluster {
 namespace {
 
 constexpr std::int64_t most_messages = std::int64_t{1} << 27;
-const std::vector<std::string> algorithms{"auto",  "ring",   "tree",  "halving-doubling",
-                                          "bruck", "direct", "torus", "hierarchical"};
+std::vector<std::string> names_of_algorithms() {
+  std::vector<std::string> names{"auto"};
+  for (const Algorithm& row : algorithms())
+    if (std::ranges::count(names, row.name) == 0) names.emplace_back(row.name);
+  return names;
+}
 
 void check(const Network& network, Request& request) {
   const auto text = [](std::int64_t value) { return std::to_string(value); };
@@ -39,8 +43,9 @@ void check(const Network& network, Request& request) {
                      "0 ... " + text(static_cast<std::int64_t>(request.places.size()) - 1),
                      {}});
   const std::string& name = request.choice.algorithm;
-  if (!request.custom && std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
-    throw UserError({"unknown algorithm", "algorithm", name, join(algorithms), nearest(name, algorithms)});
+  static const std::vector<std::string> names = names_of_algorithms();
+  if (!request.custom && std::ranges::count(names, name) == 0)
+    throw UserError({"unknown algorithm", "algorithm", name, join(names), nearest(name, names)});
   // Only pairs, a root and custom algorithms depend on the order of devices.
   if (!request.custom && request.operation <= Operation::all_to_all) request.places = sorted;
   if (request.custom && request.custom->devices != static_cast<int>(request.places.size()))

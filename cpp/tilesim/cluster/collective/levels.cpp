@@ -239,8 +239,7 @@ std::optional<Closed> halving_over(Operation operation, const std::vector<Axis>&
   int64_t time = 0, stride = 1;
   bool exact = true;
   for (const Axis& axis : axes) {
-    const bool grid = axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
-    if ((grid && axis.size > 2) || crosses(axis)) return std::nullopt;
+    if ((axis.grid() && axis.size > 2) || crosses(axis)) return std::nullopt;
     exact = exact && (axis.exact || axis.kind == AxisKind::line);
     for (int64_t distance = 1; distance < axis.size; distance *= 2)
       time += one_message(bytes, distance * stride, n, axis) + axis.latency;

@@ -7,7 +7,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
-#include "tilesim/cluster/collective/made.hpp"
+#include "tilesim/cluster/collective/algorithms.hpp"
 #include "tilesim/cluster/network/local_routes.hpp"
 
 namespace tilesim::cluster {

@@ -35,6 +35,7 @@ struct Axis {
   int dimension = 0;  ///< index of its dimension in the network
   Trunks trunks = {};
   Routers routers = {};
+  bool grid() const { return kind == AxisKind::circle || kind == AxisKind::line; }
 };
 
 /// Axes with several members of a sorted set of devices. Empty if the devices do not form a box in the network, or if
