@@ -144,8 +144,9 @@ void OffChip::forget(TensorPlan& plan, const JobMemory& place) {
   memory_->forget(place.base, place.base + plan.map.end);
 }
 
-void OffChip::drop(std::span<const std::int64_t> completions) {
-  for (const std::int64_t given : completions) memory_->drop(given);
+void OffChip::drop(std::span<const Completion> completions) {
+  for (const Completion& one : completions)
+    if (!one.known()) memory_->drop(one.read());
 }
 
 std::int32_t OffChip::add_tensors(const TensorPlan& plan) {

@@ -40,8 +40,8 @@ class OffChip {
   /// Places a job's tensors. Throws UserError if resident tensors exceed the cache.
   JobMemory place(TensorPlan& plan);
   void forget(TensorPlan& plan, const JobMemory& place);
-  void drop(std::span<const std::int64_t> completions);  ///< completions that no caller will request
-  std::int64_t end() const { return next_base_; }        ///< bytes that tensors occupy
+  void drop(std::span<const Completion> completions);  ///< completions that no caller will request
+  std::int64_t end() const { return next_base_; }      ///< bytes that tensors occupy
 
   bool patterned() const { return tensors_ || chip_.memory == MemoryKind::bank; }
   std::int32_t new_pattern(std::int32_t tensor);

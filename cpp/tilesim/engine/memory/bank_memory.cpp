@@ -70,9 +70,7 @@ class BankMemory final : public MemorySystem {
     return Offered::complete(std::max(cycle_of(last), through));
   }
 
-  std::int64_t completion(std::int64_t given) override {
-    if (given >= 0) return given;
-    const auto tag = static_cast<std::uint32_t>(-given - 1);
+  std::int64_t complete(std::uint32_t tag) override {
     note();
     BankRequest& piece = requests_[tag];
     if (piece.left > 0)
@@ -81,12 +79,10 @@ class BankMemory final : public MemorySystem {
           if (other == tag) piece.last = std::max(piece.last, tick);
         });
     const std::int64_t complete = std::max(cycle_of(piece.last), piece.through) + one_way_;
-    drop(given);
+    drop(tag);
     return complete;
   }
-  void drop(std::int64_t given) override {
-    if (given >= 0) return;
-    const auto tag = static_cast<std::uint32_t>(-given - 1);
+  void drop(std::uint32_t tag) override {
     requests_[tag].open = false;
     if (requests_[tag].left == 0) free_.push_back(tag);
   }
@@ -208,8 +204,8 @@ class BankMemory final : public MemorySystem {
     }
   }
 
-  /// Core cycle at which a transfer has all its data; if more pieces follow, minus 1 minus the piece's tag.
-  std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
+  /// When a transfer has all its data; if more pieces follow, the number of the read.
+  Completion read(const Request& request, std::int64_t arrival, std::int64_t through) {
     Transfer& transfer = transfers_[request.transfer];
     if (transfer.channels.empty()) {
       transfer.serial = ++serials_;
@@ -229,7 +225,7 @@ class BankMemory final : public MemorySystem {
       transfer.channels[which] = true;
     });
     note();
-    if (request.more) return -static_cast<std::int64_t>(tag) - 1;
+    if (request.more) return Completion::of_read(tag);
     for (std::size_t which = 0; which < channels_.size(); ++which)
       if (transfer.channels[which])
         try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
@@ -239,7 +235,7 @@ class BankMemory final : public MemorySystem {
     requests_[tag].open = false;
     if (requests_[tag].left == 0) free_.push_back(tag);
     transfer = {};
-    return complete;
+    return Completion::at(complete);
   }
 
   /// Processes completions reported by the channels.

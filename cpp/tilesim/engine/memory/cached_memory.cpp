@@ -40,20 +40,16 @@ class CachedMemory final : public MemorySystem {
     return Offered::complete(std::max(to_core(taken + cached_.level.spec().hit_cycles), through));
   }
 
-  std::int64_t completion(std::int64_t given) override {
-    if (given >= 0) return given;
-    const auto tag = static_cast<std::uint32_t>(-given - 1);
+  std::int64_t complete(std::uint32_t tag) override {
     for (std::size_t i = 0; i < cached_.level.size(); ++i) note(i);
     CacheRequest& piece = requests_[tag];
     if (piece.left > 0)
       for (std::size_t i = 0; i < cached_.level.size(); ++i) look_ahead(i);
     const std::int64_t complete = std::max(to_core(std::max(piece.last, piece.expected)), piece.through) + one_way_;
-    drop(given);
+    drop(tag);
     return complete;
   }
-  void drop(std::int64_t given) override {
-    if (given >= 0) return;
-    const auto tag = static_cast<std::uint32_t>(-given - 1);
+  void drop(std::uint32_t tag) override {
     requests_[tag].open = false;
     if (requests_[tag].left == 0) free_.push_back(tag);
   }
@@ -116,8 +112,8 @@ class CachedMemory final : public MemorySystem {
     return sum;
   }
 
-  /// Core cycle at which a transfer has all its data; if more pieces follow, minus 1 minus the piece's tag.
-  std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
+  /// When a transfer has all its data; if more pieces follow, the number of the read.
+  Completion read(const Request& request, std::int64_t arrival, std::int64_t through) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(requests_.size()));
       requests_.emplace_back();
@@ -135,7 +131,7 @@ class CachedMemory final : public MemorySystem {
     requests_[tag].left = enter(request, arrival, tag).answers;
     for (std::size_t i = 0; i < cached_.level.size(); ++i)
       if (transfer.slices[i]) note(i);
-    if (request.more) return -static_cast<std::int64_t>(tag) - 1;
+    if (request.more) return Completion::of_read(tag);
     std::int64_t last = 0;
     for (std::size_t i = 0; i < cached_.level.size(); ++i)
       if (transfer.slices[i]) last = std::max(last, look_ahead(i, transfer.serial));
@@ -143,7 +139,7 @@ class CachedMemory final : public MemorySystem {
     requests_[tag].open = false;
     if (requests_[tag].left == 0) free_.push_back(tag);
     transfer = {};
-    return complete;
+    return Completion::at(complete);
   }
 
   /// Processes the answers of a slice.

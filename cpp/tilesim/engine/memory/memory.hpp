@@ -32,11 +32,11 @@ class MemorySystem : public MemoryCounts, public Answering {
   virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< bytes that will not be accessed again
   virtual Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) = 0;
   virtual bool answers_later() const { return false; }  ///< true: all requests are answered later; false: none
-  /// `offer` returns a negative cycle for a read that was not the last piece of its transfer, whose completion is not
-  /// needed yet. This function returns that completion, once, and other cycles unchanged.
-  virtual std::int64_t completion(std::int64_t given) { return given; }
-  /// Declares that the completion will not be requested.
-  virtual void drop(std::int64_t /*given*/) {}
+  /// The cycle at which a read completes that was not the last piece of its transfer: `offer` returned its number. To
+  /// be called once.
+  virtual std::int64_t complete(std::uint32_t /*read*/) { return 0; }
+  /// Declares that the completion of a read will not be requested.
+  virtual void drop(std::uint32_t /*read*/) {}
   virtual Ports* ports() { return nullptr; }  ///< ports of the simple network, if sends share them
   /// The cycle at which a tile sent by core `from` at core cycle `now` has passed the link to the region of core `to`.
   virtual std::int64_t cross(std::int64_t /*from*/, std::int64_t /*to*/, std::int64_t /*bytes*/, std::int64_t now) {

@@ -54,7 +54,7 @@ class RegionMemory final : public MemorySystem {
       first = false;
       Link& way = link(request, home, piece);
       way.bytes += piece.bytes;
-      std::int64_t complete = offered.cycle;
+      std::int64_t complete = offered.completion.cycle();
       if (piece.region != home) {
         way.free = std::max(way.free, here) + ceil_div(piece.bytes, network_.region_bytes_per_cycle);
         const std::int64_t through = cycles_at_or_after({way.free, network_.clock.hertz}, core_);
@@ -140,9 +140,9 @@ class RegionMemory final : public MemorySystem {
     const std::int64_t way = is_local ? 0 : further_;
     std::int64_t at = now + way;
     Offered offered = part.offer(own, 0, at);
-    if (!offered.accepted() && first) return Offered::refuse(std::max(now + 1, offered.cycle - way));
+    if (!offered.accepted() && first) return Offered::refuse(std::max(now + 1, offered.retry - way));
     while (!offered.accepted()) {
-      at = std::max(at + 1, offered.cycle);
+      at = std::max(at + 1, offered.retry);
       offered = part.offer(own, 0, at);
     }
     return offered;

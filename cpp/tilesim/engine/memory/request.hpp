@@ -23,17 +23,37 @@ struct Request {
   bool placed = false;  ///< contiguous in spite of a pattern: one piece of it
 };
 
+/// When a piece completes: a core cycle, or the number of a read whose completion the memory computes once it is
+/// needed.
+class Completion {
+ public:
+  constexpr Completion() = default;  ///< cycle 0
+  static constexpr Completion at(std::int64_t cycle) { return {cycle, 0, true}; }
+  static constexpr Completion of_read(std::uint32_t read) { return {0, read, false}; }
+  bool known() const { return known_; }
+  std::int64_t cycle() const { return cycle_; }  ///< 0 unless known
+  std::uint32_t read() const { return read_; }
+
+ private:
+  constexpr Completion(std::int64_t cycle, std::uint32_t read, bool known)
+      : cycle_(cycle), read_(read), known_(known) {}
+  std::int64_t cycle_ = 0;
+  std::uint32_t read_ = 0;
+  bool known_ = true;
+};
+
 /// The answer to an offered request, in core cycles.
 struct Offered {
   enum class Kind : std::uint8_t { refused, complete, later };
   Kind kind = Kind::refused;
-  /// complete: when data is at the core, or a write at the ordering point. refused: queues are full; first cycle at
-  /// which another attempt can succeed. later: 0; `drain` returns the completion.
-  std::int64_t cycle = 0;
+  std::int64_t retry = 0;  ///< refused, because queues are full: first cycle at which another attempt can succeed
+  /// complete: when data is at the core, or a write at the ordering point. later: `drain` returns it.
+  Completion completion = {};
 
   static Offered refuse(std::int64_t retry) { return {Kind::refused, retry}; }
-  static Offered complete(std::int64_t cycle) { return {Kind::complete, cycle}; }
-  static Offered later() { return {Kind::later, 0}; }
+  static Offered complete(std::int64_t cycle) { return complete(Completion::at(cycle)); }
+  static Offered complete(Completion completion) { return {Kind::complete, 0, completion}; }
+  static Offered later() { return {Kind::later}; }
   bool accepted() const { return kind != Kind::refused; }
 };
 

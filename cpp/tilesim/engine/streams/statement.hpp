@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/engine/memory/request.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/report/result.hpp"
 #include "tilesim/tile/tile.hpp"
@@ -65,7 +66,7 @@ struct Queue {
   // Current transfer.
   bool transferring = false;
   std::int64_t left = 0, next_address = 0, finish = 0, started = 0;
-  std::array<std::int64_t, 64> in_flight{};  ///< completion times of the last chunks, as a ring
+  std::array<Completion, 64> in_flight{};  ///< completion times of the last chunks, as a ring
   std::int64_t chunks = 0;
   std::int64_t issue_ready = 0;    ///< DMA: earliest time of the next transfer
   std::int64_t last_weights = -1;  ///< mma: last stationary operand

@@ -99,8 +99,8 @@ bool Transfers::compute(Stream& stream, int queue, const ResolvedStatement& stat
     q.open.pop_back();
     free_open_.push_back(number);
     accounts_.block(stream, q, UnitState::wait_port);
-    if (offered.cycle > now)
-      wake(agenda_, stream, queue, offered.cycle);
+    if (offered.retry > now)
+      wake(agenda_, stream, queue, offered.retry);
     else
       refused_.emplace_back(&stream, queue);
     return false;
@@ -110,7 +110,7 @@ bool Transfers::compute(Stream& stream, int queue, const ResolvedStatement& stat
   open_[at(number)].left = computes_->tells_parts() ? 2 : 1;
   q.open_pieces += open_[at(number)].left;
   if (offered.kind == Offered::Kind::complete)
-    agenda_.push(EventKind::piece, std::max(now, offered.cycle), stream.number, queue,
+    agenda_.push(EventKind::piece, std::max(now, offered.completion.cycle()), stream.number, queue,
                  static_cast<std::int64_t>(tag_of(number, no_target)));
   issued(stream, queue, number);
   return false;

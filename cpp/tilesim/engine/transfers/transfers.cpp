@@ -47,10 +47,10 @@ bool Transfers::has_window(Stream& stream, int queue) {
     return false;
   }
   if (q.chunks < window) return true;
-  std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window) & 63)];
-  oldest = memory_.port().completion(oldest);
-  if (oldest <= agenda_.now()) return true;
-  agenda_.push(EventKind::chunk, oldest, stream.number, queue);
+  Completion& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window) & 63)];
+  if (!oldest.known()) oldest = Completion::at(memory_.port().complete(oldest.read()));
+  if (oldest.cycle() <= agenda_.now()) return true;
+  agenda_.push(EventKind::chunk, oldest.cycle(), stream.number, queue);
   return false;
 }
 
@@ -97,7 +97,7 @@ bool Transfers::fetch(Stream& stream, int queue) {
         return false;
       }
       arrival = memory_.port().cross(from, stream.physical_core, piece, sent->arrival) + memory_.ports().one_way();
-      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = arrival;
+      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = Completion::at(arrival);
     }
     q.left -= piece;
     accounts_.fetched(*stream.job, statement, piece);
@@ -146,18 +146,18 @@ void Transfers::chunk(Stream& stream, int queue) {
     if (later && q.left == q.statements.front().bytes) open(stream, queue, q.statements.front(), q.started);
     const Offered offered = memory_.port().offer(piece, later ? tag_of(q.open.back(), no_target) : 0, now);
     if (!offered.accepted())
-      return agenda_.push(EventKind::chunk, std::max(offered.cycle, now + 1), stream.number, queue);
+      return agenda_.push(EventKind::chunk, std::max(offered.retry, now + 1), stream.number, queue);
     if (later)
       ++open_[at(q.open.back())].left, ++q.open_pieces;
     else
-      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = offered.cycle;
+      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = offered.completion;
     q.left -= piece.bytes;
     q.next_address += piece.bytes;
     accounts_.moved(piece);
     accounts_.passes(stream, q.statements.front(), piece.bytes);
     const std::int64_t passed = kind.after(now, ceil_div(piece.bytes, kind.core.dma.bytes_per_cycle));
     const std::int64_t next = later ? std::max(now + 1, passed) : passed;
-    q.finish = std::max({q.finish, offered.cycle, next});  // the last byte also passes the DMA engine
+    q.finish = std::max({q.finish, offered.completion.cycle(), next});  // the last byte also passes the DMA engine
     if (q.left > 0 && next == now) continue;
     if (q.left > 0) return agenda_.push(EventKind::chunk, next, stream.number, queue);
     q.issue_ready = next;
