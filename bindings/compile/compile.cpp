@@ -197,8 +197,9 @@ void init_compile(py::module_& module) {
       "prepared",
       [](const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine, std::int64_t cores,
          const std::string& fuse, std::int64_t contexts, const std::string& mapping,
-         const std::vector<std::string>& mapped) {
+         const std::vector<std::string>& mapped, const std::optional<std::set<std::string>>& attentions) {
         tilesim::CompileOptions options;
+        options.attentions = attentions;
         options.cores = cores;
         options.fuse = fuse;
         options.contexts = contexts;
@@ -211,6 +212,7 @@ void init_compile(py::module_& module) {
       },
       py::arg("graph"), py::arg("machine"), py::arg("cores") = 0, py::arg("fuse") = "all", py::arg("contexts") = 1,
       py::arg("mapping") = "profile", py::arg("mapped") = std::vector<std::string>{},
+      py::arg("attentions") = py::none(),
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "open_loops",

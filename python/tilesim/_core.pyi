@@ -1671,7 +1671,7 @@ def poll_for(seconds: typing.SupportsFloat | typing.SupportsIndex, progress: typ
     """
     Polls for cancellation for so many seconds and returns how often; for tests of Ctrl-C.
     """
-def prepared(graph: Graph, machine: Machine, cores: typing.SupportsInt | typing.SupportsIndex = 0, fuse: str = 'all', contexts: typing.SupportsInt | typing.SupportsIndex = 1, mapping: str = 'profile', mapped: collections.abc.Sequence[str] = []) -> Graph:
+def prepared(graph: Graph, machine: Machine, cores: typing.SupportsInt | typing.SupportsIndex = 0, fuse: str = 'all', contexts: typing.SupportsInt | typing.SupportsIndex = 1, mapping: str = 'profile', mapped: collections.abc.Sequence[str] = [], attentions: collections.abc.Set[str] | None = None) -> Graph:
     """
     The graph that lowering works on: expanded and folded; its weights are the program's.
     """

@@ -1,5 +1,6 @@
 #include "tilesim/compile/apart.hpp"
 
+#include "tilesim/compile/making.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/mapping/cost.hpp"
@@ -26,19 +27,20 @@ Graph expanded_alone(const GraphFunction& function, const Op& op) {
 }  // namespace
 
 lower::ApartCycles apart_prices(const Share& machine, const CompileOptions& options, std::int64_t contexts) {
-  return [&machine, &options, contexts](const GraphFunction& function, const Op& op) {
+  return [&machine, &options, contexts](const GraphFunction& function, const Op& op, bool stays) {
+    const Graph graph = expanded_alone(function, op);
     std::vector<ProductChoice> products;
     std::vector<VectorChoice> vectors;
-    CompileOptions alone;
-    alone.fuse = options.fuse;
-    alone.mapping = options.mapping;
-    alone.cores = options.cores;
-    alone.contexts = options.contexts;
-    alone.each = options.each;
-    alone.cancel = options.cancel;
+    CompileOptions alone = options;
+    alone.only.clear();
+    alone.levels.clear();
+    alone.record_fusion = nullptr;
+    alone.unused = nullptr;
     alone.record = &products;
     alone.record_vectors = &vectors;
-    lowered_on(expanded_alone(function, op), machine, alone, contexts, machine);
+    if (stays && options.timed && options.residency == "auto")
+      return static_cast<double>(options.timed(making(graph, machine.whole, alone)->finished("auto")).cycles);
+    lowered_on(graph, machine, alone, contexts, machine);
     double cycles = 0;
     for (const ProductChoice& choice : products)
       cycles += mapping::CostModel(choice.problem, choice.machine).cycles(choice.nest);

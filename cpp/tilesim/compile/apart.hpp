@@ -12,7 +12,8 @@ lower::Lowering lowered_on(const Graph& graph, const Share& machine, const Compi
                            std::int64_t contexts, const Share& whole);
 
 /// Returns a function that lowers one attention, expanded into primitives, and sums the mapping's estimates of its
-/// kernels. The function keeps references to the arguments.
+/// kernels. If values between them may stay on chip (`stays`), which estimates do not know, it simulates the program,
+/// where that is possible. The function keeps references to the arguments.
 lower::ApartCycles apart_prices(const Share& machine, const CompileOptions& options, std::int64_t contexts);
 
 }  // namespace tilesim

@@ -84,12 +84,12 @@ class Quickest {
     }
   }
 
-  /// Tries the residencies other than "auto".
+  /// Tries the residencies other than "auto", and lowering that does not count on values that stay.
   void consider_residency(const std::shared_ptr<Making>& made, CompileOptions options) {
     if (!varies_residency()) return;
     consider(made, {"fitting"});
-    options.residency = "none";
-    consider(make(options, made.get()), {"none"});
+    options.counts_on_residency = false;
+    consider(make(options, made.get()), {"none", "auto"});
   }
 
   /// Lowers for a slower memory: tiles and splits then move fewer bytes, so more values stay on chip. A program of many

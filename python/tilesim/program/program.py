@@ -332,8 +332,12 @@ class Program:
             contexts = min(int(self.options.get("contexts") or 1), int(target.get("core.contexts")))
             given = self.options.get("mapping")
             nests = [str(one) for one in given] if isinstance(given, dict) else []
+            rows = self.fusion.table().rows if self.fusion.known else None
+            whole = None if rows is None else {
+                str(row["candidate"]) for row in rows if row["rule"] == "attention" and row["decision"] == "taken"
+            }  # fmt: skip
             self._prepared = _core.prepared(
-                self.graph.core, target.core, self._shared_by(), fuse, contexts, self._rule(), nests
+                self.graph.core, target.core, self._shared_by(), fuse, contexts, self._rule(), nests, whole
             )
         return self._prepared
 

@@ -17,7 +17,7 @@ Moving::Moving(const Context& context, const Uses& uses, const Views& views)
     : context_(context), uses_(uses), views_(views), price_(context, uses) {
   const Share& machine = context.machine;
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
-  if (context.options.residency == "auto" && machine.core.count == 1)  // else residency depends on the split
+  if (context.options.may_stay() && machine.core.count == 1)  // else residency depends on the split
     room_ = (1 - tiles_part) * static_cast<double>(machine.core.scratchpad.bytes);
   wait_ = 2 * static_cast<double>(machine.memory.latency_ps) * static_cast<double>(machine.core.clock.hertz) * 1e-12;
   if (machine.core.count > 1) wait_ += static_cast<double>(machine.network.latency_cycles);

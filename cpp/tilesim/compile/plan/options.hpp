@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,10 +67,14 @@ struct CompileOptions {
   std::int64_t each = 0;           ///< contexts that share a kernel without a given mapping; 0: all contexts
   /// Values that stay in scratchpads between kernels: auto | none | fitting (as many as fit).
   std::string residency = "none";
+  bool counts_on_residency = true;  ///< whether lowering assumes that values stay where residency "auto" may keep them
+  bool may_stay() const { return residency == "auto" && counts_on_residency; }
   std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad; overrides `residency`
   std::map<std::string, std::string>* unused =
       nullptr;                     ///< receives products whose zero tiles are multiplied, with the reason
   std::vector<std::string> notes;  ///< notes that precede the program's notes
+  /// Attentions that are one kernel, as the rows of `record_fusion` name them; absent: those that are faster so.
+  std::optional<std::set<std::string>> attentions = {};
   /// Simulates a program. The compiler uses it to choose the fastest of several small programs; empty: estimates
   /// decide.
   std::function<Timed(const program::Program&)> timed = {};

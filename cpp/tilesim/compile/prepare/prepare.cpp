@@ -238,6 +238,10 @@ class WholeAttentions {
       for (const Op& op : function.ops) {
         if (op.kind != Kind::attention) continue;
         FusionCandidate& row = prepared_.looked_at.emplace_back(attention_row(prepared_.graph, function, op));
+        if (options_.attentions) {
+          if (options_.attentions->count(row.candidate)) whole.insert(op.source);
+          continue;
+        }
         row.reason = native          ? "the chip's own compiler does not"
                      : is_mapped(op) ? "tiles are given for its parts"
                                      : "the units cannot compute it, or no tile of it fits the scratchpad";
@@ -288,8 +292,10 @@ class WholeAttentions {
     if (!chosen.plan) return chosen;
     // Both estimates have an error of about 5%; if lengths are data, only the fused kernel skips keys.
     const double certain = problem.lengths ? 1.05 : 0.95;
+    const std::int64_t scores = problem.batch * problem.heads * problem.queries * problem.keys * 4;
+    const bool stays = scores <= machine_.core.count * machine_.core.scratchpad.bytes;
     chosen.apart = mapping::attention_apart_cycles(problem, machine_);
-    if (chosen.plan->cycles > certain * chosen.apart) chosen.apart = apart_(function, op);
+    if (stays || chosen.plan->cycles > certain * chosen.apart) chosen.apart = apart_(function, op, stays);
     chosen.one = chosen.plan->cycles < certain * chosen.apart;
     return chosen;
   }

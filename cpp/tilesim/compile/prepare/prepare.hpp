@@ -21,7 +21,7 @@ struct Prepared {
 };
 
 /// Estimated cycles of an attention as primitives: the sum over their kernels.
-using ApartCycles = std::function<double(const GraphFunction&, const Op&)>;
+using ApartCycles = std::function<double(const GraphFunction&, const Op&, bool stays)>;
 
 /// Replaces composites by primitives, folds small constants, removes no-ops, and applies the machine's lowering
 /// profile.

@@ -81,7 +81,7 @@ void ProductLowering::keep_prologue_worth() {
   // An operand that fits the scratchpads beside tiles stays there until the product reads it. A single core reads it
   // directly; several cores read it from each other, which takes about as long as memory does.
   constexpr double room_part = 0.75;
-  const bool stays = context_.options.residency == "auto" &&
+  const bool stays = context_.options.may_stay() &&
                      operand_bytes <= room_part * cores * static_cast<double>(machine.core.scratchpad.bytes);
   const bool at_hand = stays && machine.core.count == 1;
   const double spared = stays ? std::max(0.0, kernel_.spared_bytes - operand_bytes) : kernel_.spared_bytes;

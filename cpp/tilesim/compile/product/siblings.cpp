@@ -60,7 +60,7 @@ std::set<ValueId> ProductLowering::inner_values(const Kernel::SiblingProduct& pa
 /// separate kernels.
 ProductLowering::Stay ProductLowering::staying() const {
   constexpr double values_part = 0.75;  // share of the scratchpad; tiles have the rest
-  if (context_.options.residency != "auto" || context_.machine.core.count > 1) return {};
+  if (!context_.options.may_stay() || context_.machine.core.count > 1) return {};
   const auto bytes = [&](ValueId value) {
     const TensorType& type = context_.value(value).type;
     return static_cast<double>(element_count(type.shape) * bits(type.dtype)) / 8;
