@@ -171,7 +171,8 @@ def compile(
         return program
 
     def for_another(other: Machine) -> Program:
-        return _compiled(graph, other, other, options, stays)
+        named = {**options, "mapping": "heuristic"} if mapping in ("profile", "cost", "tuned") else options
+        return _compiled(graph, other, other, named, stays)  # all of these have a tile where the heuristic has one
 
     try:
         if not place:
