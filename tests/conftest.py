@@ -79,24 +79,28 @@ def bounds_of_every_run() -> Iterator[None]:
     module._simulate = simulate
 
 
-def pairs(item: pytest.Item) -> set[tuple[str, str]]:
-    """Of a case of three parametrizations or more, each pair of values beside each other; of another case none."""
+def combined(item: pytest.Item) -> set[Any]:
+    """Of a case of three parametrizations or more, each pair of values beside each other; of one that is marked
+    `singly`, each value; of another case none."""
     params = getattr(getattr(item, "callspec", None), "params", {})
     marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
     names = [re.split(r",\s*", mark) if isinstance(mark, str) else mark for mark in marks]
     values = [str([(name, params[name]) for name in own]) for own in names if "seed" not in own]
+    if any(item.iter_markers("singly")):
+        return set(values)
     return set(itertools.combinations(values, 2)) if len(values) > 2 else set()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of random cases (parameter `seed`) the first two fifths run always, four at least; of combinations of three
-    parametrizations or more, so many that each pair of values stands beside each other. The others are slow."""
-    combined: dict[str, list[tuple[pytest.Item, set[Any]]]] = {}
+    parametrizations or more, so many that each pair of values stands beside each other; of those marked `singly`, so
+    many that each value stands in one. The others are slow."""
+    together: dict[str, list[tuple[pytest.Item, set[Any]]]] = {}
     for item in items:
-        if (own := pairs(item)) and not any(item.iter_markers("slow")):
-            combined.setdefault(item.nodeid.partition("[")[0], []).append((item, own))
-    for cases in combined.values():
+        if (own := combined(item)) and not any(item.iter_markers("slow")):
+            together.setdefault(item.nodeid.partition("[")[0], []).append((item, own))
+    for cases in together.values():
         left = set().union(*(own for _, own in cases))
         while left:
             chosen = max(cases, key=lambda case: len(case[1] & left))

@@ -66,6 +66,7 @@ def _axes(plan: ts.Plan) -> dict[str, tuple[int, int]]:
             "data": (plan.data * plan.context, plan.tensor), "pipeline": (plan.pipeline, behind)}  # fmt: skip
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("network", ["closed", "flows"])
 @pytest.mark.parametrize("name", CUTS)
 def test_nothing_passes_sooner_than_the_cut_allows(name: str, network: str) -> None:

@@ -165,6 +165,7 @@ def test_movement_between_two_kernels_ends_no_kernel_in_itself() -> None:
     assert ts.verify(ts.compile(b.build(), "edge-8")).ok
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
 @pytest.mark.parametrize("place", range(3))
 def test_an_extent_costs_no_time(machine: str, place: int) -> None:

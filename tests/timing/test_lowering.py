@@ -103,6 +103,7 @@ def test_the_command_shows_both_and_explains_bounds(tmp_path: Path) -> None:
     assert done.exit_code != 0 and "bounds" in str(done.exception)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("shape", [(128, 28, 28, 16), (8, 24, 24, 64), (64, 32, 15, 15)])
 @pytest.mark.parametrize(("window", "stride"), [(3, 2), (2, 2), (3, 1)])
 def test_gradient_of_pooling_is_no_slower_than_native(shape: tuple[int, ...], window: int, stride: int) -> None:

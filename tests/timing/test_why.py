@@ -66,6 +66,7 @@ def small(machine: str) -> list[ts.Graph]:
     return [*found, ts.workloads.softmax(96, 200, dtype=dtype), ts.workloads.attention(1, 2, 64, 32, dtype=dtype)]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("memory", ["simple", "bank"])
 @pytest.mark.parametrize("machine", ts.Machine.names())
 def test_shares_add_up_on_every_preset(machine: str, memory: str) -> None:

@@ -251,6 +251,7 @@ def test_an_unknown_treatment(bad: Any) -> None:
         ts.compile(ts.workloads.matmul(8, 8, 8), "edge-8", zero_tiles=bad)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("zero_tiles", ["skip", "test"])
 @pytest.mark.parametrize(
     ("machine", "m", "n", "k"), [("mesh-16", 1, 198, 1312), ("mesh-16", 256, 476, 1356), ("edge-8", 8, 300, 700)]

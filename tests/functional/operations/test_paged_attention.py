@@ -52,6 +52,7 @@ def test_many_kernels_are_numpys(machine: str) -> None:
     assert any([check(machine, seed, 300) for seed in range(1000, 1100)])
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
 @pytest.mark.parametrize("page", [0, 16, 100])
 def test_a_long_cache_is_split_whatever_its_length(machine: str, page: int, caplog: pytest.LogCaptureFixture) -> None:

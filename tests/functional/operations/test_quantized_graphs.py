@@ -139,6 +139,7 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize(("machine", "lowering"), [*((machine, "best") for machine in MACHINES), ("tpu-v3", None)])
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str, machine: str, lowering: str | None) -> None:
@@ -163,6 +164,7 @@ LARGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", LARGE)
 def test_weights_are_loaded_in_their_narrow_form(name: str, machine: str) -> None:

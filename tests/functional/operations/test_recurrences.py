@@ -169,6 +169,7 @@ def check(name: str, machine: str, seed: int) -> bool:
     return bodies(program) == 0
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)
 def test_any_recurrence_is_that_of_numpy(name: str, machine: str) -> None:
@@ -329,6 +330,7 @@ def test_reductions_of_a_reduction_that_is_broadcast(machine: str) -> None:
         np.testing.assert_array_equal(mine, np.asarray(theirs))
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("kept", [1, 2])
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
 def test_the_last_trip_reads_its_state_before_it_is_permuted(machine: str, kept: int) -> None:

@@ -42,6 +42,7 @@ def summed(start, axis, order, extent):
 MACHINES = ["edge-8", "tpu-v3", "mesh-16", "gemmini-16"]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", STARTS)
 def test_starts(name, machine):

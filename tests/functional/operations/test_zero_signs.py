@@ -78,6 +78,7 @@ def test_means_windows_and_running_sums(machine: str) -> None:
     divides_by_zero(machine, x, lambda b, t: [b.op("cumulative", t, dim=3, combiner="add").sum([0, 1])])
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("window", [1, 2, 3])
 def test_products_on_the_vector_unit(machine: str, window: int) -> None:

@@ -74,6 +74,7 @@ def test_known_places_are_paddings(name: str) -> None:
     assert "scatter" not in kinds(graph)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("places", [torch.arange(0, 8, 2), torch.arange(7, -1, -1), torch.arange(8) // 2 * 2])
 @pytest.mark.parametrize("adds", [False, True])
 def test_places_written_keep_what_lies_between(places: torch.Tensor, adds: bool) -> None:
