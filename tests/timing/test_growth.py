@@ -180,6 +180,7 @@ def test_an_extent_costs_no_time(machine: str, place: int) -> None:
     assert grows_in_proportion(compiled(2**34 + 3), compiled(2**17 + 3), 0.5)  # in proportion: 131,072 times
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("stride", [1, 2])

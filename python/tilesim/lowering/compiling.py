@@ -171,8 +171,8 @@ def compile(
         return program
 
     def for_another(other: Machine) -> Program:
-        named = {**options, "mapping": "heuristic"} if mapping in ("profile", "cost", "tuned") else options
-        return _compiled(graph, other, other, named, stays)  # all of these have a tile where the heuristic has one
+        searched = mapping in ("profile", "cost", "tuned")  # which find a tile where the heuristic has one
+        return _compiled(graph, other, other, options | ({"mapping": "heuristic"} if searched else {}), stays)
 
     try:
         if not place:

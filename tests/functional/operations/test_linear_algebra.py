@@ -23,7 +23,10 @@ def graph_of(kind: str, arrays: dict[str, np.ndarray], results: int = 1, **attri
 
 def tiled(graph: ts.Graph, machine: str, arrays: dict[str, np.ndarray], timed: bool = True) -> list[np.ndarray]:
     """Values of the tiled program, which verifies, races with nothing and takes time."""
-    program = ts.compile(graph, machine)
+    target = ts.Machine.load(machine)
+    if target.get("core.count") > 4:
+        target = target.replace({"core.count": 4})  # more share tiles as these do
+    program = ts.compile(graph, target)
     check = ts.verify(program, arrays)
     assert check.ok, (machine, [row for row in check.rows if not row["ok"]])
     if timed:

@@ -184,7 +184,7 @@ def test_trips_without_long_sums_give_the_same_bits(name: str) -> None:
     values = [np.round(value * 4) / 4 for value in sizes(name, np.random.default_rng(7))]
     graph = ts.from_jax(function, *values)
     others = [rule for rule in ts.mapping.fusion_rules() if rule != "recurrence"]
-    for machine in MACHINES:
+    for machine in MACHINES[list(CASES).index(name) % 2 :: 2]:
         one, apart = (ts.compile(graph, machine, lowering="best", fuse=rules) for rules in ("all", others))
         assert bodies(one) == 0 and bodies(apart) == 1
         found, wanted = (ts.execute(program, values, numerics="exact") for program in (one, apart))

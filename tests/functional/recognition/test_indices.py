@@ -292,7 +292,9 @@ FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "grid_sample")) for name in FIGURES]
+)
 def test_time_over_the_bound(name: str) -> None:
     function, args, most = FIGURES[name]
     graph = equal(Applied(function), args, bound=1e-4)
