@@ -252,5 +252,7 @@ def test_a_file_shows_what_the_result_shows(result: ts.Result, tmp_path: Path, o
     texts: list[Any] = []
     for name in ("own", "loaded"):
         tab = opened(tmp_path / f"{name}.html").tab
-        texts.append([tab.evaluate(f"document.querySelector('#{shown} svg').outerHTML") for shown in ("graph", "memory")])
+        texts.append(
+            [tab.evaluate(f"document.querySelector('#{shown} svg').outerHTML") for shown in ("graph", "memory")]
+        )
     assert texts[0] == texts[1]

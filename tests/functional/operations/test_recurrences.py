@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import few_cores
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -185,7 +186,7 @@ def test_trips_without_long_sums_give_the_same_bits(name: str) -> None:
     graph = ts.from_jax(function, *values)
     others = [rule for rule in ts.mapping.fusion_rules() if rule != "recurrence"]
     for machine in MACHINES[list(CASES).index(name) % 2 :: 2]:
-        one, apart = (ts.compile(graph, machine, lowering="best", fuse=rules) for rules in ("all", others))
+        one, apart = (ts.compile(graph, few_cores(machine), lowering="best", fuse=rules) for rules in ("all", others))
         assert bodies(one) == 0 and bodies(apart) == 1
         found, wanted = (ts.execute(program, values, numerics="exact") for program in (one, apart))
         for key, value in wanted.items():
@@ -393,7 +394,7 @@ def test_states_that_nothing_reads_or_links(machine: str, seeds: range) -> None:
 
     for seed in seeds:
         run, given = program(np.random.default_rng(seed))
-        compiled = ts.compile(ts.from_jax(run, *given), machine, lowering="best")
+        compiled = ts.compile(ts.from_jax(run, *given), few_cores(machine), lowering="best")
         for order in ("text", "random"):
             found = ts.execute(compiled, given, order=order, seed=seed, poison=True, find_races=True)
             for mine, theirs in zip(found.values(), run(*given), strict=True):
