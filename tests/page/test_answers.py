@@ -252,7 +252,6 @@ def test_a_file_shows_what_the_result_shows(result: ts.Result, tmp_path: Path, o
     texts: list[Any] = []
     for name in ("own", "loaded"):
         tab = opened(tmp_path / f"{name}.html").tab
-        texts.append(
-            [tab.evaluate(f"document.querySelector('#{shown} svg').outerHTML") for shown in ("graph", "memory")]
-        )
+        drawn = "['graph', 'memory'].map((id) => document.querySelector(`#${id} svg`).outerHTML)"
+        texts.append(tab.evaluate(drawn))
     assert texts[0] == texts[1]

@@ -49,6 +49,7 @@ def test_the_lowering_stays_with_the_program(tmp_path: Path) -> None:
     assert ts.verify(program).ok
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("machine", ["chiplet-2", "edge-8", "gemmini-16", "mesh-16", "fenced"])
 def test_without_a_profile_both_words_mean_one_program(machine: str) -> None:
     """Whatever compiles: the call, a run, a changed machine again, the command."""

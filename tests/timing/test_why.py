@@ -44,6 +44,7 @@ def check(result: ts.Result) -> None:
         assert why.bound_cycles <= sum(row["cycles"] for row in own) * 1.001 + len(own), name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("network", "machine", "compiling", "simulating"), CASES)
 def test_shares_add_up(
     network: str, machine: str, compiling: dict[str, Any], simulating: dict[str, Any], monkeypatch: pytest.MonkeyPatch

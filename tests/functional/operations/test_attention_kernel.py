@@ -263,7 +263,8 @@ def test_one_kernel_is_chosen_where_it_is_faster(machine: str) -> None:
         model = graph({"q": shape, "k": shape, "v": shape}, "f32")
         others = [rule for rule in ts.mapping.fusion_rules() if rule != "attention"]
         fused, apart = (
-            ts.compile(model, few_cores(machine), fuse=how, lowering="best", residency="none") for how in ("all", others)
+            ts.compile(model, few_cores(machine), fuse=how, lowering="best", residency="none")
+            for how in ("all", others)
         )
         assert ts.simulate(fused).cycles <= 1.02 * ts.simulate(apart).cycles
         assert [any(" x attention as " in note for note in one.core.notes) for one in (fused, apart)] == [True, False]
