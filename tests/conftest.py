@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params, name = getattr(getattr(item, "callspec", None), "params", {}), item.nodeid.partition("[")[0]
         if "seed" in params:
-            seeds[name, *(str(value) for key, value in params.items() if key != "seed")].append(item)
+            seeds[(name, *(str(value) for key, value in params.items() if key != "seed"))].append(item)
         if any(item.iter_markers("slow")):
             continue
         if own := combined(item):

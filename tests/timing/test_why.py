@@ -247,7 +247,7 @@ def test_names() -> None:
 
 
 def test_alternatives_are_their_own_runs() -> None:
-    network = bert(replace(BERT_BASE, layers=2))
+    network = bert(replace(BERT_BASE, layers=2, width=256, heads=4), sequence=64)
     program = ts.compile(network, "tpu-v3")
     result = ts.simulate(program)
     why = result.why("attention.self")
