@@ -211,7 +211,7 @@ void double_extent(VectorCompute& compute, std::size_t dim) {
 BOOST_AUTO_TEST_SUITE(vector_closed_form)
 
 BOOST_AUTO_TEST_CASE(closed_forms_are_near_kernels) {
-  const std::uint32_t many = trials(100);
+  const std::uint32_t many = trials(240);
   for (const Core& core : cores) {
     const Machine machine = machine_of(core);
     isa::InstructionLatency kernels(machine);
