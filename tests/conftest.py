@@ -1,5 +1,6 @@
 """Shared by every test: where the sources lie, and the closing lines of ctest."""
 
+import collections
 import gc
 import importlib.util
 import itertools
@@ -79,40 +80,48 @@ def bounds_of_every_run() -> Iterator[None]:
     module._simulate = simulate
 
 
-def pairs(item: pytest.Item) -> set[tuple[str, str]]:
-    """Of a case of three parametrizations or more, each pair of values beside each other; of another case none."""
+def combined(item: pytest.Item) -> set[Any]:
+    """Of a case of three parametrizations or more, each pair of values beside each other; of one that is marked
+    `singly`, each value; of another case none."""
     params = getattr(getattr(item, "callspec", None), "params", {})
     marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
     names = [re.split(r",\s*", mark) if isinstance(mark, str) else mark for mark in marks]
     values = [str([(name, params[name]) for name in own]) for own in names if "seed" not in own]
+    if any(item.iter_markers("singly")):
+        return set(values)
     return set(itertools.combinations(values, 2)) if len(values) > 2 else set()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of random cases (parameter `seed`) the first two fifths run always, four at least; of combinations of three
-    parametrizations or more, so many that each pair of values stands beside each other. The others are slow."""
-    combined: dict[str, list[tuple[pytest.Item, set[Any]]]] = {}
+    """What of a family of cases is slow: of random ones (parameter `seed`) all but the first third, three at least; of
+    those marked `few(n)` all but every n-th; of combinations of three parametrizations or more, and of those marked
+    `singly`, each that is not needed for all pairs of values, or all values (`combined`)."""
+    together: dict[str, list[tuple[pytest.Item, set[Any]]]] = collections.defaultdict(list)
+    few: dict[str, list[pytest.Item]] = collections.defaultdict(list)
+    seeds: dict[tuple[str, ...], list[pytest.Item]] = collections.defaultdict(list)
     for item in items:
-        if (own := pairs(item)) and not any(item.iter_markers("slow")):
-            combined.setdefault(item.nodeid.partition("[")[0], []).append((item, own))
-    for cases in combined.values():
+        params, name = getattr(getattr(item, "callspec", None), "params", {}), item.nodeid.partition("[")[0]
+        if "seed" in params:
+            seeds[(name, *(str(value) for key, value in params.items() if key != "seed"))].append(item)
+        if any(item.iter_markers("slow")):
+            continue
+        if own := combined(item):
+            together[name].append((item, own))
+        if any(item.iter_markers("few")):
+            few[name].append(item)
+    for cases in together.values():
         left = set().union(*(own for _, own in cases))
         while left:
             chosen = max(cases, key=lambda case: len(case[1] & left))
             left -= chosen[1]
             cases.remove(chosen)
-        for item, _ in cases:
-            item.add_marker("slow")
-    families: dict[tuple[str, ...], list[pytest.Item]] = {}
-    for item in items:
-        params = getattr(getattr(item, "callspec", None), "params", {})
-        if "seed" in params:
-            others = (str(value) for name, value in params.items() if name != "seed")
-            families.setdefault((item.nodeid.partition("[")[0], *others), []).append(item)
-    for family in families.values():
-        for item in family[max(4, len(family) * 2 // 5) :]:
-            item.add_marker("slow")
+    rest = [item for cases in together.values() for item, _ in cases]
+    rest += [item for family in seeds.values() for item in family[max(3, len(family) // 3) :]]
+    for family in few.values():
+        rest += [item for place, item in enumerate(family) if place % item.get_closest_marker("few").args[0]]
+    for item in rest:
+        item.add_marker("slow")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
 

@@ -109,6 +109,7 @@ def test_a_file_that_names_a_preset_needs_no_machine(tmp_path):
         ts.simulate(other)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("graph", "machine"),
     [("mlp", "tpu-v3"), ("mlp", "edge-8"), ("mlp", "mesh-16"), ("mlp", "gemmini-16"), ("mlp", "chiplet-2"),

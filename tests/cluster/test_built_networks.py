@@ -66,6 +66,7 @@ def _axes(plan: ts.Plan) -> dict[str, tuple[int, int]]:
             "data": (plan.data * plan.context, plan.tensor), "pipeline": (plan.pipeline, behind)}  # fmt: skip
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("network", ["closed", "flows"])
 @pytest.mark.parametrize("name", CUTS)
 def test_nothing_passes_sooner_than_the_cut_allows(name: str, network: str) -> None:
@@ -91,6 +92,7 @@ def test_nothing_passes_sooner_than_the_cut_allows(name: str, network: str) -> N
     assert asked > 6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("text", PLANS)
 def test_better_links_are_never_slower(text: str) -> None:
     def seconds(**outer: Any) -> float:
@@ -364,6 +366,7 @@ def test_axes_of_one_length_are_told_apart() -> None:
     assert [near, far] == pytest.approx(by_hand, rel=1e-3)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("cluster", "hidden"), [("tpu-v4:8", 128), ("tpu-v5e:8", 1024), ("mi300x-8:4", 512)])
 def test_a_search_on_such_networks_loses_nothing(cluster: str, hidden: int) -> None:
     """Products in parts hide sums, and sums hide launches: the bound of a plan is still below its time."""

@@ -159,6 +159,7 @@ def layers(width=256, hidden=512, batch=64, count=3):
     return ts.partition(graph, {"tensor": 2, "data": 4}, divided)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("overlap", ["none", "ready", "library"])
 @pytest.mark.parametrize(
     "more",

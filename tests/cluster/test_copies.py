@@ -61,6 +61,7 @@ def test_clusters_go_to_other_processes(tmp_path: pathlib.Path) -> None:
     assert printed(tmp_path, SCRIPT, given) == [priced(one) for one in given]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("copied", COPIES)
 @pytest.mark.parametrize(
     ("cluster", "plan", "more"),

@@ -144,6 +144,7 @@ def test_equal_plans_take_equal_time(axes: str) -> None:
     assert divided.framework == "fsdp" != runs[0].framework
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("per_node", [4, 8])
 @pytest.mark.parametrize("more", ["data=1", "data=3", "context=4,pipeline=2"])
 def test_flows_are_the_closed_forms_where_nothing_is_shared(per_node: int, more: str) -> None:

@@ -29,6 +29,7 @@ def stepped(work: Any, device: str) -> Any:
     return ts.cluster.step(work, fabric, ts.Plan(), check_memory=False)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("name", MODELS)
 def test_both_calls_agree(name: str, phase: str) -> None:

@@ -58,6 +58,7 @@ def updated() -> tuple[ts.Graph, dict[str, Any], dict[str, Any]]:
     return graph, inputs, ts.reference(graph, inputs)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name", ["stem.w", "stage1.0.a.w", "stage1.0.d.w", "stage2.1.c.scale", "stage3.0.a.bias", "head.w"]
 )

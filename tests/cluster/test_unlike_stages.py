@@ -211,6 +211,7 @@ def test_prefill_and_decode_carry_out_the_order_of_slow_stages(seed: int, phase:
     assert usual < result.seconds * (1 + 1e-12) <= 2 * usual
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("device", [0, 5, 7])
 def test_a_straggler_moves_the_step_by_no_more_than_its_factor(schedule: str, device: int) -> None:

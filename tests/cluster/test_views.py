@@ -234,6 +234,7 @@ def test_a_map_of_some_plans_says_what_was_not_tried() -> None:
     assert kinds.count("not tried") >= len(kinds) - 3 - kinds.count("shape") > 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("cluster", "plan"), CASES)
 def test_advice_is_run(cluster: str, plan: str) -> None:
     """Every line, computed here from the cluster as it would be."""

@@ -71,6 +71,7 @@ def slices(value: Any) -> list[dict[str, Any]]:
     return [one for one in value["traceEvents"] if one["ph"] == "X"]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("overlap", ["library", "none"])
 def test_a_breakdown_is_the_whole(case: str, overlap: str) -> None:

@@ -7,6 +7,7 @@ above what is there is lowered: a budget that cannot be exceeded holds nothing.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections import defaultdict
@@ -53,6 +54,7 @@ def methods_in_core() -> dict[str, tuple[int, int]]:
     return {name: (len(found), len(files[name])) for name, found in names.items()}
 
 
+@functools.cache
 def python_trees() -> dict[str, ast.Module]:
     paths = sorted((ROOT / "python/tilesim").rglob("*.py"))
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}

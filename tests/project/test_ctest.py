@@ -126,7 +126,7 @@ def _belongs(ctest_name: str, case: str) -> bool:
     )
 
 
-def test_every_case_is_shown(outcomes: Outcomes) -> None:
+def test_every_cpp_case_is_shown(outcomes: Outcomes) -> None:
     known = [f"{PROGRAMS[room]}/{case}" for room, case in CASES]
     missed = [name for name in outcomes.require() if not any(_belongs(name, case) for case in known)]
     assert not missed, "these ctest cases come from a macro that tests/support/boost_cases.py does not read"

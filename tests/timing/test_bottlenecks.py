@@ -147,6 +147,7 @@ def test_a_link_between_regions_that_binds_is_the_network() -> None:
     assert ts.simulate(program, machine.replace({"network.region_bytes_per_cycle": 4096})).bottleneck != "network"
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("level", ["tile", "instruction", "live"])
 @pytest.mark.parametrize(("name", "width"), [("edge-8", 4), ("mesh-16", 1)])
 def test_a_dma_port_narrower_than_memory_and_network_is_named(name: str, width: int, level: Any) -> None:

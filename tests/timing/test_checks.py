@@ -29,6 +29,7 @@ def altered(result: ts.Result, name: str, **factors: float) -> ts.Result:
     return ts.Result(data)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("network", "machine", "options"),
     [

@@ -165,6 +165,7 @@ def test_movement_between_two_kernels_ends_no_kernel_in_itself() -> None:
     assert ts.verify(ts.compile(b.build(), "edge-8")).ok
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
 @pytest.mark.parametrize("place", range(3))
 def test_an_extent_costs_no_time(machine: str, place: int) -> None:
@@ -179,6 +180,7 @@ def test_an_extent_costs_no_time(machine: str, place: int) -> None:
     assert grows_in_proportion(compiled(2**34 + 3), compiled(2**17 + 3), 0.5)  # in proportion: 131,072 times
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("stride", [1, 2])

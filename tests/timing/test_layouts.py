@@ -53,6 +53,7 @@ def measured(parts: list[Part], seed: int, machine: str) -> tuple[int, int]:
     return result.cycles, result.memory_bytes
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", TILED)
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_convolution_beside_it_changes_nothing(other: Part, machine: str) -> None:

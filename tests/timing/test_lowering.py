@@ -49,6 +49,7 @@ def test_the_lowering_stays_with_the_program(tmp_path: Path) -> None:
     assert ts.verify(program).ok
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("machine", ["chiplet-2", "edge-8", "gemmini-16", "mesh-16", "fenced"])
 def test_without_a_profile_both_words_mean_one_program(machine: str) -> None:
     """Whatever compiles: the call, a run, a changed machine again, the command."""
@@ -103,6 +104,7 @@ def test_the_command_shows_both_and_explains_bounds(tmp_path: Path) -> None:
     assert done.exit_code != 0 and "bounds" in str(done.exception)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("shape", [(128, 28, 28, 16), (8, 24, 24, 64), (64, 32, 15, 15)])
 @pytest.mark.parametrize(("window", "stride"), [(3, 2), (2, 2), (3, 1)])
 def test_gradient_of_pooling_is_no_slower_than_native(shape: tuple[int, ...], window: int, stride: int) -> None:

@@ -285,6 +285,7 @@ def sample_graph(rng: random.Random, dtype: str, convolution: bool) -> ts.Graph:
     )
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("convolution", [False, True], ids=["products", "convolutions"])
 @pytest.mark.parametrize("name", ["tpu-v3", "edge-8", "gemmini-16"])
 def test_close_to_the_best_that_the_engine_finds(name: str, convolution: bool) -> None:
@@ -352,6 +353,7 @@ def test_regret_of_random_layers(seeds: list[int] | range) -> None:
     check_regret(seeds)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "chiplet-2", "tpu-v4", "mesh-16"])
 @pytest.mark.parametrize("sizes", [(128, 256, 256), (32, 256, 64), (192, 128, 256), (127, 264, 192)])
 def test_the_default_of_ragged_products_is_near_the_search(machine: str, sizes: tuple[int, int, int]) -> None:

@@ -72,6 +72,7 @@ def sweep(name: str) -> list[list[Shape]]:
     return [[(*base[:axis], value, *base[axis + 1 :]) for value in values] for axis, values in enumerate(VALUES)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_time_exceeds_its_padded_parts(name: str) -> None:
     """Half as much again is left for arrays that share what does not divide."""

@@ -111,6 +111,7 @@ def check_neighbours(machine: str, seed: int, count: int) -> None:
                 assert cycles[1] - FIXED <= 1.5 * grown * cycles[0], (dtype, one, other, cycles)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("machine", TILED + DENSE)
 def test_neighbours_differ_by_their_padding(machine: str) -> None:
     check_neighbours(machine, 3, 2 if machine in DENSE else 5)
@@ -122,6 +123,7 @@ def test_many_neighbours_differ_by_their_padding(machine: str) -> None:
     check_neighbours(machine, 4, 100)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("machine", TILED)
 @pytest.mark.parametrize("seed", range(3))
 def test_bytes_are_near_the_densest_order(machine: str, seed: int) -> None:
@@ -142,6 +144,7 @@ def test_bytes_are_near_the_densest_order(machine: str, seed: int) -> None:
         assert free or moved <= 1.25 * (1 + memory[machine] / 512) * least + 8192, shape
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("machine", DENSE)
 def test_an_unused_end_costs_its_bytes(machine: str) -> None:
     """Without it the convolution is the same one, of which whole planes are read."""

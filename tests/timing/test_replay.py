@@ -194,6 +194,7 @@ HUGE: dict[str, Callable[[], ts.Graph]] = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8"])
 @pytest.mark.parametrize("name", HUGE)
 def test_no_less_than_the_roofline(name: str, machine: str) -> None:

@@ -86,6 +86,7 @@ def cycles(program: ts.Program, machine: ts.Machine, **options: Any) -> float:
     return ts.simulate(program, machine, **options).seconds
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("preset", ["edge-8", "tpu-v3", "gemmini-16", "mesh-16", "chiplet-2"])
 def test_each_rate_at_a_hundredth(preset: str) -> None:
     machine = ts.Machine.load(preset)

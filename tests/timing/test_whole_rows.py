@@ -28,6 +28,7 @@ def test_wide_rows_stay_on_chip(mapping: str) -> None:
     assert not any("one by one" in line for line in fused.approximations)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16", "chiplet-2"])
 @pytest.mark.parametrize("sizes", [(300, 200, 700), (64, 2048, 129), (500, 33, 1250), (17, 1000, 1)])
 def test_fused_is_not_the_longer_way(machine: str, sizes: tuple[int, int, int]) -> None:

@@ -44,6 +44,7 @@ def check(result: ts.Result) -> None:
         assert why.bound_cycles <= sum(row["cycles"] for row in own) * 1.001 + len(own), name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("network", "machine", "compiling", "simulating"), CASES)
 def test_shares_add_up(
     network: str, machine: str, compiling: dict[str, Any], simulating: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -66,6 +67,7 @@ def small(machine: str) -> list[ts.Graph]:
     return [*found, ts.workloads.softmax(96, 200, dtype=dtype), ts.workloads.attention(1, 2, 64, 32, dtype=dtype)]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("memory", ["simple", "bank"])
 @pytest.mark.parametrize("machine", ts.Machine.names())
 def test_shares_add_up_on_every_preset(machine: str, memory: str) -> None:
@@ -245,7 +247,7 @@ def test_names() -> None:
 
 
 def test_alternatives_are_their_own_runs() -> None:
-    network = bert(replace(BERT_BASE, layers=2))
+    network = bert(replace(BERT_BASE, layers=2, width=256, heads=4), sequence=64)
     program = ts.compile(network, "tpu-v3")
     result = ts.simulate(program)
     why = result.why("attention.self")

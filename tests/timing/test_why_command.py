@@ -26,8 +26,8 @@ def test_a_model() -> None:
 
 
 def test_json_is_the_same_object() -> None:
-    _, out, _ = run(["why", "resnet18", "layer1.0.conv1", "--machine", "tpu-v3", "--json", "-"])
-    why = ts.run("resnet18", machine="tpu-v3").why("layer1.0.conv1")
+    _, out, _ = run(["why", "mlp", "layers.1", "--machine", "tpu-v3", "--json", "-"])
+    why = ts.run("mlp", machine="tpu-v3").why("layers.1")
     assert json.loads(out) == json.loads(json.dumps(why.data))
 
 
@@ -42,10 +42,10 @@ def test_a_saved_result(tmp_path: Path) -> None:
 
 
 def test_options_reach_compiler_and_simulation() -> None:
-    words = ["why", "resnet18", "fc", "--lowering", "best", "--memory", "bank", "--set", "memory.latency=200 ns"]
+    words = ["why", "mlp", "layers.1", "--lowering", "best", "--memory", "bank", "--set", "memory.latency=200 ns"]
     _, out, _ = run([*words, "--no-alternatives"])
     machine = ts.Machine.load("tpu-v3").replace({"memory.latency": "200 ns"})
-    own = ts.simulate(ts.compile("resnet18", machine, lowering="best"), machine, memory="bank").why("fc")
+    own = ts.simulate(ts.compile("mlp", machine, lowering="best"), machine, memory="bank").why("layers.1")
     assert f"{own.cycles:,} cycles" in out and "Alternatives (cycles" not in out
 
 

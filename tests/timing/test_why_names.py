@@ -50,6 +50,7 @@ def named(result: ts.Result, graph: str) -> Iterator[str]:
         yield from (row["operation"] for row in result.bounds.table().rows)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("network", "machine", "options"), CASES)
 def test_each_name_in_a_table_gives_its_row(network: str, machine: str, options: dict[str, str]) -> None:
     result = run(network, machine=machine, **options)

@@ -11,15 +11,15 @@ import pytest
 import tilesim as ts
 from tilesim.mapping import MappingTable, products
 
-ZEROS = np.kron(np.random.default_rng(1).integers(0, 2, (6, 8)), np.ones((128, 128)))
+ZEROS = np.kron(np.random.default_rng(1).integers(0, 2, (3, 4)), np.ones((128, 128)))
 
 
 def graph() -> ts.Graph:
     """A product whose weight has tiles of zeros, and a softmax."""
     rng = np.random.default_rng(2)
     b = ts.GraphBuilder("zeros", dtype="f32")
-    x = b.input("x", (64, 768))
-    w = b.weight("w", data=(rng.normal(size=(768, 1024)) * ZEROS).astype(np.float32))
+    x = b.input("x", (64, 384))
+    w = b.weight("w", data=(rng.normal(size=(384, 512)) * ZEROS).astype(np.float32))
     b.output(b.op("softmax", b.matmul(x, w, name="up"), dim=1, name="soft"))
     return b.build()
 

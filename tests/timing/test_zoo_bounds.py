@@ -85,6 +85,7 @@ def check(name: str, machine: str) -> None:
     assert cycles <= FACTOR * closed_form(graph, peak * rates["f32"], rate)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "machine"),
     [

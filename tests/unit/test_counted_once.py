@@ -36,6 +36,7 @@ def test_networks_read_their_weights_once_a_run(network: str, machine: str) -> N
     assert found.seconds >= ts.roofline(graph, machine).seconds
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("count", [1, pytest.param(len(MACHINES), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("network", ts.models.names())
 def test_no_estimate_of_the_zoo_is_below_the_roofline(network: str, count: int) -> None:

@@ -244,6 +244,7 @@ def convolutions(dtype: str) -> ts.Graph:
     return b.build()
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16"])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_values_of_a_convolutional_network(machine: str, dtype: str) -> None:

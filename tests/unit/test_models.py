@@ -53,6 +53,7 @@ def test_parameters_equal_the_published_counts(name: str) -> None:
     assert Graph.from_dict(graph.to_dict()) == graph
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["resnet18", "bert-base", "gpt2", "vit-b-16", "mlp"])
 def test_random_networks_stay_in_range(name: str) -> None:
     takes_text = name in {"bert-base", "gpt2"}

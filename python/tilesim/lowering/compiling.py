@@ -171,7 +171,8 @@ def compile(
         return program
 
     def for_another(other: Machine) -> Program:
-        return _compiled(graph, other, other, options, stays)
+        searched = mapping in ("profile", "cost", "tuned")  # which find a tile where the heuristic has one
+        return _compiled(graph, other, other, options | ({"mapping": "heuristic"} if searched else {}), stays)
 
     try:
         if not place:

@@ -228,7 +228,7 @@ struct TypesTrial : KernelTrial {
 BOOST_AUTO_TEST_SUITE(vector_types)
 
 BOOST_AUTO_TEST_CASE(random_computes_on_all_types_equal_their_meaning) {
-  const std::uint32_t many = trials(112);
+  const std::uint32_t many = trials(70);
   const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(4, 8)};
   std::int64_t kernels = 0, refused = 0;
   std::map<std::string, std::int64_t> others;

@@ -43,6 +43,7 @@ def graph_of(build: Build, columns: int) -> ts.Graph:
     return b.build()
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("case", CASES)
 def test_values(case: str, machine: str) -> None:

@@ -92,6 +92,7 @@ SOME = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("machine", "name"), SOME)
 def test_gains_are_reproduced(machine: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesim.results.result.changes_to_try", sampled(changes_to_try, machine + name))

@@ -216,11 +216,12 @@ def test_what_is_not_legal_says_why(name: str) -> None:
 
 
 def test_rules_that_are_off_look_at_nothing() -> None:
-    """Each rule on both machines, and each graph on both: one of them for a pair."""
+    """Each rule on both machines, and each graph on both: one of them for every second pair."""
     for i, rule in enumerate(ts.mapping.fusion_rules()):
         for j, (_, build, _) in enumerate(FIRES.values()):
-            machine = ("edge-8", "tpu-v3")[(i + j) % 2]
-            assert {row["rule"] for row in rows(built(build), machine, fuse=[rule])} <= {rule}
+            if (i + j) // 2 % 2 == 0:
+                machine = ("edge-8", "tpu-v3")[(i + j) % 2]
+                assert {row["rule"] for row in rows(built(build), machine, fuse=[rule])} <= {rule}
     assert rows(built(swish), fuse="none") == [] == rows(built(swish), fuse=[])
 
 

@@ -62,6 +62,7 @@ def by_numpy(x: Any) -> Any:
     return v - v.max(-1, keepdims=True) + v.min(0, keepdims=True)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "chiplet-2"])
 @pytest.mark.parametrize("shape", [(1000, 64, 2), (300, 40, 3), (2, 100, 5)])
 def test_narrow_axes_do_not_lie_over_the_lanes(machine: str, shape: tuple[int, ...]) -> None:

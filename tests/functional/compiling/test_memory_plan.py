@@ -86,9 +86,9 @@ def test_more_random_programs(seed: int) -> None:
 def chain(length: int, read_at_the_end: bool = False) -> ts.Graph:
     """Steps that no kernel joins: every one transposes what the one before made."""
     b = ts.GraphBuilder("chain")
-    x = first = b.apply("tanh", b.input("x", (256, 256)), name="first")
+    x = first = b.apply("tanh", b.input("x", (128, 128)), name="first")
     for i in range(length):
-        x = b.matmul(x, b.input(f"w{i}", (256, 256)), name=f"step{i}")
+        x = b.matmul(x, b.input(f"w{i}", (128, 128)), name=f"step{i}")
     b.output(x + first if read_at_the_end else x, "y")
     return b.build()
 
@@ -96,7 +96,7 @@ def chain(length: int, read_at_the_end: bool = False) -> ts.Graph:
 @pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
 def test_a_chain_needs_two_temporaries(machine: str) -> None:
     """The operand and the result of a step live together, nothing before them; a third where all are read again."""
-    tensor = 256 * 256 * 4
+    tensor = 128 * 128 * 4
     for length in (6, 12):
         for again in (False, True):
             program = ts.compile(chain(length, again), machine, fuse="none", lowering="best", residency="none")

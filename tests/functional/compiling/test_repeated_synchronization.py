@@ -48,6 +48,7 @@ def silent(program: Any, inputs: Inputs, change: str, orders: int) -> tuple[int,
     return len(changed), bad
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("change", ["repeat", "delay", "fewer"])
 @pytest.mark.parametrize("name", CASES)
 def test_programs_written_by_hand(name: str, change: str) -> None:
@@ -56,6 +57,7 @@ def test_programs_written_by_hand(name: str, change: str) -> None:
     assert count >= 3 and bad == []
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("change", ["repeat", "delay", "fewer"])
 @pytest.mark.parametrize("name", LOWERED)
 def test_lowerings(name: str, change: str) -> None:

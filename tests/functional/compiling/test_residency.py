@@ -98,6 +98,7 @@ def layers(calls: int = 3) -> ts.Graph:
     return b.build()
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("barrier", [False, True])
 def test_inside_of_functions(cores: int, barrier: bool) -> None:

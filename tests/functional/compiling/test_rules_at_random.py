@@ -114,6 +114,7 @@ def test_cores_without_a_part_run_ahead() -> None:
             np.testing.assert_array_equal(found[name], value, err_msg=order)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [10157, 10318, 10394, 10605, 10774, 12448, *range(10)])
 def test_rules_alone_and_together(seed: int) -> None:
     check_groups(seed, all_alone=seed == 0)

@@ -17,6 +17,7 @@ NORMAL = [(16, "edge-8"), (100, "mesh-16"), (16, "tpu-v3"), (100, "gemmini-16")]
 PAIRS = [*NORMAL, *(pytest.param(116 - size, machine, marks=pytest.mark.slow) for size, machine in NORMAL)]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize(("bytes_", "machine"), PAIRS)
 @pytest.mark.parametrize("model", ["mlp", "matmul:64,64,512", "convolution"])
 def test_the_least_size_is_named(model, bytes_, machine):

@@ -68,6 +68,7 @@ def drawn(rng: random.Random, kernel: Product | VectorKernel) -> dict[str, Any]:
     return {**nest, "sub": [max(1, -(-tile // rng.choice([1, 1, 2, 3, 5]))) for tile in tiles]}
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_pieces_compute_the_same(name: str, machine: str) -> None:

@@ -62,7 +62,7 @@ def test_optimize_while_others_compile() -> None:
     cycles.add(ts.simulate(ts.compile(fresh, "edge-8")).cycles)
     assert len(cycles) == 2
 
-    for _ in range(3):
+    for _ in range(2):
         graph = spelled(20)
         calls = [lambda graph=graph: ts.simulate(ts.compile(graph, "edge-8")).cycles] * 4
         found = together(*calls, graph.optimize, graph.optimize)

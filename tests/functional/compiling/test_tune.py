@@ -52,6 +52,7 @@ def test_same_for_any_number_of_workers() -> None:
     assert [row["count"] for row in one.operations] == [2, 1], "first and third are one distinct operation"
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8"])
 @pytest.mark.parametrize("budget", [1, 2, 20])
 def test_never_worse_and_right(machine: str, budget: int) -> None:

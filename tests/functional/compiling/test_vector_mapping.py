@@ -77,6 +77,7 @@ def drawn(rng: random.Random, kernel: VectorKernel) -> dict[str, Any]:
     return {"tiles": tiles, "lane": rng.choice(kernel.info["lanes"]), "depth": rng.choice([1, 2, 3])}
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
 @pytest.mark.parametrize("case", CASES)
 def test_any_legal_tiles_compute_the_same(case: Callable[[ts.GraphBuilder], Any], machine: str) -> None:
@@ -94,6 +95,7 @@ def test_any_legal_tiles_compute_the_same(case: Callable[[ts.GraphBuilder], Any]
         assert bound <= ts.simulate(program).cycles
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "gemmini-16", "tpu-v3"])
 @pytest.mark.parametrize("case", CASES)
 def test_tuned_is_right_and_never_slower(case: Callable[[ts.GraphBuilder], Any], machine: str) -> None:

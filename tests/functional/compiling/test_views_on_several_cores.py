@@ -33,6 +33,7 @@ def heads(rows: int, count: int, width: int) -> ts.Graph:
     return b.build()
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize(
     ("rows", "count", "width", "least"),  # twice: neither written nor read by anybody but the cores
     [(64, 8, 64, 0), (37, 3, 20, 0), (256, 8, 64, 2), (96, 1, 128, 0), (5, 16, 4, 0)],

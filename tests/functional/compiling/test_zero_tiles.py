@@ -93,7 +93,7 @@ def test_cores_share_what_is_left() -> None:
     """
     rng = np.random.default_rng(5)
     faster = 0
-    for seed in range(6):
+    for seed in range(3):
         m, n, k = int(rng.integers(200, 1200)), int(rng.integers(130, 700)), int(rng.integers(300, 1200))
         weight = holed(k, n, (0.1, 0.5, 0.0)[seed % 3], seed)
         graph = product(weight, m, after="relu" if seed % 2 else "")
@@ -106,7 +106,7 @@ def test_cores_share_what_is_left() -> None:
         assert result.bounds is not None and result.memory_bytes >= result.bounds.bytes
         assert result.seconds >= result.bounds.seconds
         faster += result.cycles < 0.6 * ts.simulate(ts.compile(graph, "mesh-16", lowering="best")).cycles
-    assert faster >= 3
+    assert faster >= 2
 
 
 @pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
@@ -251,6 +251,7 @@ def test_an_unknown_treatment(bad: Any) -> None:
         ts.compile(ts.workloads.matmul(8, 8, 8), "edge-8", zero_tiles=bad)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("zero_tiles", ["skip", "test"])
 @pytest.mark.parametrize(
     ("machine", "m", "n", "k"), [("mesh-16", 1, 198, 1312), ("mesh-16", 256, 476, 1356), ("edge-8", 8, 300, 700)]

@@ -27,6 +27,7 @@ def weights(k: int, n: int) -> Any:
     return np.random.default_rng(5).integers(-4, 5, (k, n)).astype(np.float32)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
 @pytest.mark.parametrize(
     ("m", "k", "n", "relu", "turned"),

@@ -37,6 +37,7 @@ def converted(a: Any) -> Any:
     return tuple(lax.convert_element_type(a, dtype) for dtype in (*DTYPES, np.bool_, np.float32))
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", [unary, binary, converted])
 def test_integers(function: Any, dtype: Any) -> None:

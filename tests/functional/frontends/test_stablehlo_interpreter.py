@@ -26,6 +26,7 @@ def agrees(name: str, found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found, wanted, rtol=close, atol=close, err_msg=name)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("operation", sorted({name.partition(" ")[0] for name in CASES}))
 def test_values_of_the_interpreter(operation, results):
     for name, (text, arrays) in CASES.items():

@@ -198,6 +198,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", WINDOWS)
 def test_gradients_through_windows(name: str) -> None:
     torch.manual_seed(0)

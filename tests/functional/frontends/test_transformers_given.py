@@ -10,7 +10,7 @@ import tilesim as ts
 from support.command import tilesim
 from support.small_transformers import BOTH, ONE, READERS, WRITERS, T, both_of, model_of, tokens, torch
 
-LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "bart", "clip"}
+LESS = {"bert", "mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "bart", "clip"}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def results(elf: bytes, **options: Any) -> tuple[dict[str, list[bytes]], int]:
     return found, vectors
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("compiler", [by_clang, by_gcc])
 def test_numpy_says_the_same(compiler: Any, level: str, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def numbers(dtype: str, seed: int) -> Any:
     return values
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("asks", ASKS)
 def test_wrapped_where_the_number_is_asked_for(asks: str) -> None:
     shift = list(ASKS).index(asks)

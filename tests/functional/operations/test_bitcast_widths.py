@@ -11,6 +11,7 @@ from tilesim.base.dtypes import NUMPY
 PAIRS = [("f32", "u8"), ("u8", "i32"), ("f64", "f32"), ("f32", "f64"), ("c128", "f64"), ("f64", "c128"), ("i64", "u16")]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 @pytest.mark.parametrize("shape", [(3,), (5, 8), (4, 33, 24)])
 def test_bytes_of_elements(source, target, shape):

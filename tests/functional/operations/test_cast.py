@@ -114,7 +114,7 @@ def test_refusals() -> None:
 
 
 def test_advice_casts_where_arrays_multiply_it_and_it_is_faster() -> None:
-    graph = ts.workloads.matmul(512, 512, 512, dtype="f32")
+    graph = ts.workloads.matmul(256, 256, 256, dtype="f32")
     slow = ts.Machine.load("edge-8")
 
     def told(rates: dict[str, float], of: ts.Graph = graph) -> list[dict[str, Any]]:
@@ -125,8 +125,8 @@ def test_advice_casts_where_arrays_multiply_it_and_it_is_faster() -> None:
     assert told({"f32": 1, "bf16": 2, "f16": 4}) == [{"quantize": "f16"}]
     assert told({"f32": 1}) == []
     assert told({"f32": 8, "bf16": 1}) == []  # slower
-    assert told({"bf16": 1, "f16": 4}, ts.workloads.matmul(512, 512, 512, dtype="bf16")) == []
-    assert told({"f32": 1, "bf16": 4, "i8": 1}, ts.workloads.matmul(512, 512, 512, dtype="i8")) == []
+    assert told({"bf16": 1, "f16": 4}, ts.workloads.matmul(256, 256, 256, dtype="bf16")) == []
+    assert told({"f32": 1, "bf16": 4, "i8": 1}, ts.workloads.matmul(256, 256, 256, dtype="i8")) == []
     machine = slow.replace({"core.array.rates": {"f32": 1, "bf16": 4}})
     (item,) = [one for one in ts.run(graph, machine=machine).explain() if one.change == {"quantize": "bf16"}]
-    assert item.cycles == ts.run(ts.workloads.matmul(512, 512, 512, dtype="bf16"), machine=machine).cycles
+    assert item.cycles == ts.run(ts.workloads.matmul(256, 256, 256, dtype="bf16"), machine=machine).cycles

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import few_cores
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tilesim[torch]'")
 
@@ -137,7 +138,7 @@ def test_it_runs_on_machines(machine: str) -> None:
     graph = ts.gradient(attention(causal=True), "y", ["q", "k", "v"])
     (forward,) = [row for row in graph.operations() if row["kind"] == "attention"]
     assert len(forward["results"]) == 2
-    program = ts.compile(graph, machine)
+    program = ts.compile(graph, few_cores(machine))
     assert ts.verify(program).ok
     result = ts.simulate(program)
     assert result.bounds is not None and result.bounds.bytes <= result.memory_bytes

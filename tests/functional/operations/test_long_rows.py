@@ -17,6 +17,7 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
     return np.where(RNG.random(shape) < 0.05, RNG.choice([np.inf, -np.inf, np.nan, -0.0], shape), x).astype(np.float32)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("shape, dim", [((700,), 0), ((2, 601), 1), ((601, 3), 0)], ids=str)
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
 def test_sort(shape, dim, descending):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import few_cores
 
 MACHINES = ["edge-8", "mesh-16", "tpu-v3"]
 BF16 = ml_dtypes.bfloat16
@@ -139,12 +140,13 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize(("machine", "lowering"), [*((machine, "best") for machine in MACHINES), ("tpu-v3", None)])
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str, machine: str, lowering: str | None) -> None:
     """The tiled program and the reference give what numpy does, within the roundings of the result and the array."""
     case = CASES[name]()
-    program = ts.compile(case.graph, machine, lowering=lowering)
+    program = ts.compile(case.graph, few_cores(machine), lowering=lowering)
     for found in (ts.reference(case.graph, case.inputs), ts.execute(program, case.inputs)):
         off = np.abs(np.asarray(found["y"]).astype(np.float64) - case.wanted).max()
         assert off <= case.tolerance * np.abs(case.wanted).max()
@@ -163,6 +165,7 @@ LARGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", LARGE)
 def test_weights_are_loaded_in_their_narrow_form(name: str, machine: str) -> None:

@@ -94,6 +94,7 @@ def test_pairs_of_operations() -> None:
     assert sum(check_pair(seed) == "equal" for seed in range(3, len(KINDS) ** 2, 31)) > 25
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "gemmini-16", "sigma-256", "tpu-v3"])
 def test_every_buffer_has_a_layout_of_its_own(machine: str) -> None:
     """Axes of 1, 2, 3 and 5 elements over lanes and sublanes, in another order before and behind each kind."""

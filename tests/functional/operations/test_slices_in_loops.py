@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import few_cores
 from tilesim.frontends.factors import counted
 
 TRIPS = 5
@@ -42,6 +43,7 @@ def summed(start, axis, order, extent):
 MACHINES = ["edge-8", "tpu-v3", "mesh-16", "gemmini-16"]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", STARTS)
 def test_starts(name, machine):
@@ -50,7 +52,7 @@ def test_starts(name, machine):
     cases = ((0, None, 1), (1, None, 2), (0, (1, 2, 0), 1), (1, (2, 0, 1), 1), (2, None, 2))
     for axis, order, extent in cases[MACHINES.index(machine) % 2 :: 2]:
         graph, sizes = summed(of_graph, axis, order, extent)
-        program = ts.compile(graph, machine, fuse="none")
+        program = ts.compile(graph, few_cores(machine), fuse="none")
         seen, total = x if order is None else x.transpose(order), np.zeros(sizes, np.float32)
         for trip in range(TRIPS):
             at = int(np.clip(of_python(trip), 0, seen.shape[axis] - extent))

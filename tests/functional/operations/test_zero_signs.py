@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import few_cores
 
 LEVELS = ("tile", "instruction")
 MACHINES = ("edge-8", "mesh-16", "tpu-v3")
@@ -24,7 +25,7 @@ def test_sums_of_negative_zeros(machine: str, channels: int) -> None:
     b.output(b.conv2d(b.input("x", x.shape), b.input("w", w.shape)), "y")
     b.output(b.input("l", (5, channels)) @ b.input("r", (channels, 3)), "z")
     values = {"x": x, "w": w, "l": -np.ones((5, channels), np.float32), "r": np.zeros((channels, 3), np.float32)}
-    program = ts.compile(b.build(), machine)
+    program = ts.compile(b.build(), few_cores(machine))
     for level in LEVELS:
         found = ts.execute(program, values, level=level)
         assert not any(np.signbit(found[name]).any() for name in "yz"), level
@@ -36,7 +37,7 @@ def test_what_divides_by_such_a_sum_is_right(machine: str, level: str) -> None:
     b = ts.GraphBuilder("divided")
     x, w = -np.ones((1, 1, 4, 4), np.float32), np.zeros((2, 1, 1, 1), np.float32)
     b.output(b.apply("reciprocal", b.conv2d(b.input("x", x.shape), b.input("w", w.shape))), "y")
-    program = ts.compile(b.build(), machine)
+    program = ts.compile(b.build(), few_cores(machine))
     assert (ts.execute(program, [x, w], level=level)["y"] == np.inf).all()
     assert ts.verify(program, [x, w], level=level).ok
 
@@ -52,7 +53,7 @@ def divides_by_zero(machine: str, x: Any, build: Callable[[ts.GraphBuilder, Any]
     for i, total in enumerate(build(b, b.input("x", x.shape))):
         b.output(total, f"y{i}")
         b.output(b.apply("reciprocal", total), f"z{i}")
-    program = ts.compile(b.build(), machine)
+    program = ts.compile(b.build(), few_cores(machine))
     for level in LEVELS:
         found = ts.execute(program, [x], level=level)
         for name, value in found.items():
@@ -78,6 +79,7 @@ def test_means_windows_and_running_sums(machine: str) -> None:
     divides_by_zero(machine, x, lambda b, t: [b.op("cumulative", t, dim=3, combiner="add").sum([0, 1])])
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("window", [1, 2, 3])
 def test_products_on_the_vector_unit(machine: str, window: int) -> None:
@@ -100,7 +102,7 @@ def test_a_softmax_and_products_of_negative_zeros_are_those_of_the_reference(mac
     b.output(t.softmax(-1), "rows")
     b.output(t.softmax(0), "columns")
     b.output(b.op("reduce", t, combiner="multiply", dims=[1], keep_dims=False), "products")
-    program = ts.compile(b.build(), machine)
+    program = ts.compile(b.build(), few_cores(machine))
     tile, found = (ts.execute(program, [x], level=level) for level in LEVELS)
     for name in found:
         np.testing.assert_array_equal(np.signbit(found[name]), np.signbit(tile[name]), name)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import tilesim as ts
+from support.program_checks import few_cores
 from support.torch_equal import Applied, equal
 
 
@@ -74,6 +75,7 @@ def test_known_places_are_paddings(name: str) -> None:
     assert "scatter" not in kinds(graph)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("places", [torch.arange(0, 8, 2), torch.arange(7, -1, -1), torch.arange(8) // 2 * 2])
 @pytest.mark.parametrize("adds", [False, True])
 def test_places_written_keep_what_lies_between(places: torch.Tensor, adds: bool) -> None:
@@ -136,7 +138,7 @@ def test_readers_fetch_rows_themselves(machine: str) -> None:
     for _ in range(8):
         function, args = read_rows(rng)
         mapping = rng.choice(["heuristic", "cost"])
-        program = ts.compile(ts.from_torch(Applied(function), args), machine, mapping=mapping)
+        program = ts.compile(ts.from_torch(Applied(function), args), few_cores(machine), mapping=mapping)
         (found,) = ts.execute(program, args, poison=True, find_races=True).values()
         wanted = function(*args).numpy()
         assert np.allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-4 * max(1, np.abs(wanted).max()))
@@ -291,7 +293,9 @@ FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "grid_sample")) for name in FIGURES]
+)
 def test_time_over_the_bound(name: str) -> None:
     function, args, most = FIGURES[name]
     graph = equal(Applied(function), args, bound=1e-4)

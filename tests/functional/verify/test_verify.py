@@ -24,6 +24,7 @@ MODELS = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8"])
 @pytest.mark.parametrize("model", MODELS)
 def test_networks(model: str, machine: str) -> None:

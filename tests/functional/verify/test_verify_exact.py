@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from support.program_checks import arrays_of
+from support.program_checks import arrays_of, few_cores
 from tilesim import _core
 
 Mutant = tuple[str, dict[str, Any]]
@@ -258,15 +258,13 @@ SMALL: dict[str, Callable[[str], ts.Graph]] = {
 }
 
 
+@pytest.mark.parametrize("apart", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", ts.Machine.names())
-def test_right_programs_pass(machine: str) -> None:
-    """Every dtype that a machine takes; products and sums are asked for their bits."""
-    target = ts.Machine.load(machine)
-    if target.get("core.count") > 4:
-        target = target.replace({"core.count": 4})  # more share tiles as these do
-    compiled = 0
-    for name, build in SMALL.items():
-        for dtype in DTYPES:
+def test_right_programs_pass(machine: str, apart: int) -> None:
+    """Every dtype that a machine takes, by turns; products and sums are asked for their bits."""
+    target, compiled = few_cores(machine), 0
+    for turn, (name, build) in enumerate(SMALL.items()):
+        for dtype in DTYPES[turn % apart :: apart]:
             try:
                 program = ts.compile(build(dtype), target)
             except ts.UserError:
