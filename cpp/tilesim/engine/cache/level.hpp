@@ -18,8 +18,7 @@ struct TensorUse {
   std::int64_t bytes = 0;                          ///< size of the tensor, rounded up to pages
   std::int64_t read_bytes = 0, written_bytes = 0;  ///< bytes that cores requested
   std::int64_t hits = 0, misses = 0;
-  std::int64_t fetched_bytes = 0, returned_bytes = 0,
-               bypassed_bytes = 0;  ///< from memory; to memory; past the cache
+  std::int64_t fetched_bytes = 0, returned_bytes = 0, bypassed_bytes = 0;  ///< from memory; to memory; past the cache
 };
 
 /// The tensors of all jobs, indexed by tensor number. The caches of all memory regions share this table.

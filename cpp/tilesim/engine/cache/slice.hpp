@@ -17,11 +17,10 @@
 namespace tilesim::engine::cache {
 
 struct Counters {
-  std::int64_t reads = 0, writes = 0, hits = 0,
-               misses = 0;    ///< numbers of requests; the sector of a hit may still be in flight
-  std::int64_t merged = 0;    ///< hits on a sector that was in flight
-  std::int64_t bypassed = 0;  ///< requests that bypassed the cache
-  std::int64_t fetched_bytes = 0, written_bytes = 0;  ///< between cache and memory, without bypasses
+  std::int64_t reads = 0, writes = 0, hits = 0, misses = 0;  ///< requests; a hit may still wait for its sector
+  std::int64_t merged = 0;                                   ///< hits on a sector that was in flight
+  std::int64_t bypassed = 0;                                 ///< requests that bypassed the cache
+  std::int64_t fetched_bytes = 0, written_bytes = 0;         ///< between cache and memory, without bypasses
   std::int64_t bypass_read_bytes = 0, bypass_written_bytes = 0;
   std::int64_t stalled_cycles = 0;                ///< cycles of waiting for an MSHR, a merge entry or the channel
   std::int64_t latency_sum = 0, latency_max = 0;  ///< of reads that do not bypass, in cycles

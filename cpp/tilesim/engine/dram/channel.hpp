@@ -23,8 +23,7 @@ namespace tilesim::engine::dram {
 
 struct Request {
   std::int64_t not_before = 0;  ///< earliest cycle in which the controller may accept the request
-  std::uint64_t address =
-      0;  ///< compared exactly: a read of the address of a queued write is answered from the write queue
+  std::uint64_t address = 0;    ///< compared exactly: the write queue answers a read of a queued write's address
   std::int32_t row = 0;
   std::uint32_t tag = 0;  ///< returned with the completion
   std::uint8_t bank = 0;

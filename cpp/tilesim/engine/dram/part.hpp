@@ -42,9 +42,8 @@ enum class PagePolicy : std::uint8_t { open, closed, timeout };
 enum class RefreshMode : std::uint8_t { all_bank, per_bank, none };
 
 struct Controller {
-  std::int64_t read_queue = 32, write_queue = 32;  ///< numbers of entries
-  double write_high_watermark = 0.8,
-         write_low_watermark = 0.2;  ///< fill of the write queue at which draining starts and stops
+  std::int64_t read_queue = 32, write_queue = 32;                ///< numbers of entries
+  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< fill at which draining starts, stops
   PagePolicy page = PagePolicy::open;
   std::int64_t page_timeout = 0;  ///< an idle row is closed after this many ticks without a column command
   RefreshMode refresh = RefreshMode::all_bank;
@@ -87,8 +86,7 @@ struct Part {
   CommandEnergy energy;
   std::map<std::string, std::string> sources;
 
-  /// Throws UserError with the place in the file for unknown keys, missing or contradictory constraints, and empty
-  /// queues.
+  /// Throws UserError with the place for unknown keys, missing or contradictory constraints, and empty queues.
   static Part from_json(const Json& json);
   static Part read_file(const std::string& path);
   /// A copy with the settings of a file's `controller` section, checked like a file.

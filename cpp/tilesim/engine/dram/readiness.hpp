@@ -34,8 +34,7 @@ class Readiness {
     last_[c][timing.scope_of[b]] = t;
     if (window_commands_ >> c & 1) issue_window(command, bank, t);
   }
-  /// Applies RD or WR. Defers effects on commands of the other direction until `settle`, unless row commands are
-  /// affected.
+  /// Applies RD or WR. `settle` applies the effects on the other direction later, unless they affect row commands.
   [[gnu::always_inline]] void issue_column(std::size_t column, int bank, Tick t) {
     const Timing& timing = *timing_;
     if (timing.columns_touch_rows || in_window(static_cast<Command>(column)))

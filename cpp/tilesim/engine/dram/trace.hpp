@@ -23,8 +23,8 @@ struct Trace {
 ///   stride_4KiB                           4 KiB i modulo the span
 ///   two_streams_far, two_streams_1MiB     alternates between two streams, span / 4 or 1 MiB apart
 ///   random_read, random_write             uniform over the span (xorshift64)
-/// mixed_rand as random_read, with one third of writes
-/// mixed_small, mixed_small_64KiB uniform over 32 KiB (64 KiB), half of them writes
+///   mixed_rand                            as random_read, with one third of writes
+///   mixed_small, mixed_small_64KiB        uniform over 32 KiB or 64 KiB, half of them writes
 ///   mixed_seq                             reads from 0 and writes from span / 2 alternate
 Trace make_trace(const std::string& name, std::int64_t requests, std::int64_t burst, std::int64_t span = 1LL << 28);
 

@@ -34,8 +34,7 @@ struct KernelRun {
 /// Runs of kernels in a stream, in text order, that have not been settled.
 class KernelRuns {
  public:
-  void begin(std::int32_t scope, std::int64_t start,
-             std::int64_t finish);  ///< start -1: set at the first use of a unit
+  void begin(std::int32_t scope, std::int64_t start, std::int64_t finish);  ///< start -1: not yet known
   void end() { running_.back().ended = true; }
   std::int64_t enter();             ///< counts a statement of the latest kernel; returns the kernel's number
   bool leave(std::int64_t kernel);  ///< returns whether this was the last statement of an ended kernel

@@ -1,5 +1,4 @@
-// Cores at instruction level: each array, vector or cross-lane queue is a sequencer of kernels. A core's sequencers
-// share its units.
+// Cores at instruction level. Each array, vector or cross-lane queue is a sequencer; sequencers share a core's units.
 #pragma once
 
 #include <map>
@@ -41,8 +40,8 @@ class LiveCores final : public ComputePort {
     Clock base, clock;
   };
   struct Array {
-    std::int64_t stream = -1, weights = -1;  ///< stream and number of the latest stationary operand
-    bool whole = false;                      ///< whether the latest stationary operand fits the array at once
+    std::int64_t stream = -1, weights = -1;  ///< stream and number of the latest weights
+    bool whole = false;                      ///< the compute with the latest weights needed one set of weights only
   };
   struct Under {
     std::string text;

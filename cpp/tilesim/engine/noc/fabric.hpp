@@ -113,12 +113,7 @@ class Fabric final : public Network {
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
-  enum State : std::uint16_t {
-    idle_vc,
-    waiting,
-    granted,
-    active
-  };  ///< granted: active, but the head flit has not left
+  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, but the head is here
 
   struct InputPort;
   struct OutputPort;

@@ -30,17 +30,16 @@ struct Experiment {
 
 struct Measurement {
   bool stable = true;
-  double packet_latency = 0,
-         network_latency = 0;            ///< mean cycles per packet: from creation; from departure of the head
-  double hops = 0;                       ///< mean number of routers per packet
-  double accepted = 0;                   ///< flits per node and cycle
-  std::int64_t longest_latency = 0;      ///< largest packet latency in cycles
-  std::int64_t packets = 0;              ///< number of packets measured
-  std::int64_t cycles = 0;               ///< simulated cycles in all phases
-  std::int64_t flit_hops = 0;            ///< in all phases
-  double seconds = 0;                    ///< wall-clock time
-  double reply_latency = 0;              ///< mean latency of replies in cycles
-  std::vector<std::int64_t> link_flits;  ///< in all phases, per link of the topology
+  double packet_latency = 0, network_latency = 0;  ///< mean cycles from creation; from head departure
+  double hops = 0;                                 ///< mean number of routers per packet
+  double accepted = 0;                             ///< flits per node and cycle
+  std::int64_t longest_latency = 0;                ///< largest packet latency in cycles
+  std::int64_t packets = 0;                        ///< number of packets measured
+  std::int64_t cycles = 0;                         ///< simulated cycles in all phases
+  std::int64_t flit_hops = 0;                      ///< in all phases
+  double seconds = 0;                              ///< wall-clock time
+  double reply_latency = 0;                        ///< mean latency of replies in cycles
+  std::vector<std::int64_t> link_flits;            ///< in all phases, per link of the topology
 };
 
 /// Measures a network. Throws UserError if the experiment has no periods, a load out of range, or unsuitable traffic.

@@ -51,8 +51,7 @@ class Network {
   virtual void give_back(std::uint32_t node, std::uint32_t message_class) = 0;  ///< frees a place at now()
   /// Number of packets of the class in the source's queue, including the packet that the source is sending.
   virtual std::int64_t line(std::uint32_t node, std::uint32_t message_class) const = 0;
-  virtual std::int64_t queued()
-      const = 0;  ///< number of packets in source queues that are not the first of their queue
+  virtual std::int64_t queued() const = 0;  ///< packets in source queues, without each queue's first
   virtual Backlog backlog() const = 0;
   virtual std::int64_t flits_delivered() const = 0;  ///< total since the start
   virtual std::int64_t flit_hops() const = 0;        ///< sum over flits of the routers they passed

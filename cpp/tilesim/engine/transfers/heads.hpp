@@ -14,8 +14,7 @@ class Heads {
   void advance(Stream& stream, int queue);
 
  private:
-  // Each returns true if the statement can leave the queue. Otherwise an event will wake the queue, or a transfer pops
-  // it.
+  // Each returns true if the queue can remove the statement. Otherwise an event or transfer continues the queue later.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   bool wait(Stream& stream, int queue, const ResolvedStatement& statement);
   bool wait_counter(Stream& stream, int queue, const ResolvedStatement& statement);

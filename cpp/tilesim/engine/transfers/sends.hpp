@@ -10,8 +10,8 @@ class Sends {
   Sends(OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Totals& totals)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), totals_(totals) {}
 
-  /// Starts the send at a queue's head. Returns true if the queue can remove it; otherwise the queue is woken later, or
-  /// the transfer removes it.
+  /// Starts the send at a queue's head. Returns true if the queue can remove it; otherwise it continues the queue
+  /// later.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
 
  private:

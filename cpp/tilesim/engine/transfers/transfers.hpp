@@ -21,8 +21,7 @@ class Transfers {
   Transfers(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
-  /// Starts the transfer at a queue's head. Returns true if it is complete; otherwise it is in progress, or woken
-  /// later.
+  /// Starts the transfer at a queue's head. Returns true if it is complete; otherwise the queue continues later.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   void chunk(Stream& stream, int queue);            ///< starts the next piece of the transfer in progress
   using Target = std::pair<Stream*, std::int64_t>;  ///< stream and version
@@ -49,8 +48,7 @@ class Transfers {
     std::vector<Target> targets;            ///< receivers of a send
     std::vector<Effect> after;
   };
-  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE,
-                                unit_free = 0xFFFD;  ///< targets that are no receiver
+  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Milestone
   static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
     return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
   }
