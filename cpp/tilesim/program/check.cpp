@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t statement_limit = 2'000'000;
 constexpr std::int64_t race_limit = 20'000;  ///< limit on statements: event sets grow with their number
-constexpr double race_places = 16e6;  ///< limit on elements of tensors and buffers; execution checks larger programs
+constexpr double race_places = 16e6;         ///< limit on elements of tensors and buffers; execution checks larger ones
 
 /// Checks the bytes of slots that exist at the same time, through scopes and calls.
 class Capacity {

@@ -264,7 +264,7 @@ class Walk {
   bool several_, ordered_stores_ = true;
   Lifetimes found_;
   std::map<std::string, const Function*> functions_;
-  std::map<std::string, std::string> home_;  ///< by tensor: only function that names it; empty: main body, or several
+  std::map<std::string, std::string> home_;  ///< by tensor: the only function that names it; empty: others
   std::vector<std::map<std::string, Used>> frames_;
   std::set<std::string> early_;     ///< tensors that are read before any store
   std::vector<std::int64_t> ends_;  ///< per kernel: number of complete kernels when it completes
