@@ -9,20 +9,20 @@ namespace {
 
 constexpr double query_tile = 128, key_tile = 128;
 
-/// Query tiles of a call: their number, rows per tile, keys per tile (mean and largest).
+/// Query tiles of a call: number of tiles, rows per tile, and keys per tile (mean and largest number).
 struct Tiled { double tiles, packed, walked, longest; };
 
 Tiled tile_up(const AttentionCase& call) {
   const double group = call.heads / call.key_heads;
-  const double packed = call.queries * group;  // queries that share keys form common tiles
+  const double packed = call.queries * group;  // queries that share keys are in common tiles
   const double of_head = std::ceil(packed / query_tile);
   Tiled t{call.batch * call.key_heads * of_head, packed, 0, 0};
   const double span = std::min(query_tile / group, call.queries);  // positions that one tile covers
   const double reach = std::min(call.keys, call.window > 0 ? call.window + span : call.keys);
   t.walked = t.longest = reach;
   if (!call.causal) return t;
-  const double hidden = std::max(call.keys - of_head * span, 0.0);  // keys before the first query, which all may see
-  const double ramp = std::clamp(std::floor((reach - hidden) / span), 0.0, of_head);  // tiles that see fewer
+  const double hidden = std::max(call.keys - of_head * span, 0.0);  // keys before the first query, visible to all
+  const double ramp = std::clamp(std::floor((reach - hidden) / span), 0.0, of_head);  // tiles that see fewer keys
   const double walked = (ramp * hidden + span * ramp * (ramp + 1) / 2 + (of_head - ramp) * reach) / of_head;
   t.walked = std::min(walked, reach);
   return t;

@@ -1,9 +1,10 @@
 // Closed-form time of attention calls.
 //
-// Prefill: a block of 128 queries of one head walks over the keys it can see in blocks of 128; each costs two products
-// at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time. Decode: the
-// queries that share a key head form one tile; the keys are split over units until all are busy. Both move queries,
-// keys, values and outputs at the memory's rate and pay a launch and a time per sequence. See
+// Prefill: each block of 128 queries of a head walks over the keys that its queries see, in blocks of 128 keys. A block
+// of keys costs two products at a share of the peak rate, or the exponentials if those take longer; every query tile
+// adds a fixed time. Decode: the queries that share a key head form one tile, and the keys are split until all units
+// are busy. Both kernels move queries, keys, values and outputs at the memory's rate, and add a launch and a time per
+// sequence. See docs/explanation/closed_form.md.
 // docs/explanation/closed_form.md.
 #pragma once
 
@@ -35,7 +36,7 @@ namespace tilesim::analytic {
 struct AttentionConstants { TILESIM_CONSTANT_FIELDS(TILESIM_ATTENTION_CONSTANTS) };
 std::span<const ConstantInfo<AttentionConstants>> attention_constants();
 
-/// An attention call. Queries are the last positions of each sequence; window: most keys that one sees, 0: all.
+/// An attention call. Queries are the last positions of each sequence. `window`: most keys that a query sees; 0: all.
 struct AttentionCase {
   double batch, queries, keys, heads, key_heads, depth, window;
   bool causal = true;
@@ -48,17 +49,16 @@ std::span<const std::string_view> attention_term_names();
 
 struct AttentionModel {
   double units = 1, clock = 1e9, memory_bytes_per_second = 1e11;
-  double flops_per_second = 1e12;  ///< of the arithmetic, all units
+  double flops_per_second = 1e12;  ///< rate of the arithmetic on all units together
   double cache_bytes = 2;          ///< bytes per element of keys and values
   AttentionConstants constants;
-  /// Pads blocks of queries and keys, and head depths, to those of a library's kernels; otherwise tiles fit the
-  /// operands.
+  /// Whether blocks of queries and keys, and head depths, are padded to a library's sizes; false: to the operands'.
   bool padded = true;
 
   AttentionTerms predict(const AttentionCase& call) const;
 };
 
-/// A library's kernels: a single query uses the decode or the prefill kernel, whichever is faster.
+/// A library's kernels. A call with one query uses the faster of the decode and the prefill kernel.
 struct AttentionCall {
   AttentionModel prefill, decode;
 

@@ -1,4 +1,4 @@
-// Tables of a closed-form model's few constants: their fields and, for calibration, default, range and unit.
+// Tables of the constants of a closed-form model: field and, for calibration, default, range and unit.
 #pragma once
 
 #include <cmath>
@@ -15,10 +15,10 @@ struct ConstantInfo {
 };
 
 #define TILESIM_CONSTANT_FIELD(name, value, low, high, unit) double name = value;
-/// Defines fields of a struct from X(name, default, lowest, highest, unit).
+/// Defines the fields of a struct from the table X(name, default, lowest, highest, unit).
 #define TILESIM_CONSTANT_FIELDS(TABLE) TABLE(TILESIM_CONSTANT_FIELD)
 
-/// x^p, exact for common exponents of overlapping terms.
+/// x^p, exact for the most common exponents.
 inline double power(double x, double p) {
   if (p == 1) return x;
   if (p == 2) return x * x;
@@ -26,7 +26,7 @@ inline double power(double x, double p) {
   return std::pow(x, p);
 }
 
-/// Combines terms; the larger the exponent p, the more the longest hides the others. NaN if all are 0.
+/// The p-norm of three terms: the larger p, the closer to the longest term. NaN if all terms are 0.
 inline double overlapped(double a, double b, double c, double longest, double p) {
   return longest * power(power(a / longest, p) + power(b / longest, p) + power(c / longest, p), 1 / p);
 }

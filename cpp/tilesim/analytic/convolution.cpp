@@ -24,7 +24,7 @@ ConvolutionTerms ConvolutionModel::predict(const ConvolutionCase& shape) const {
     const double edge = way == 1 ? 2 : 4, side = std::ceil(out / edge);
     const double blocks = shape.batch * (side * side), points = (edge + 2) * (edge + 2);
     double moved = blocks * points * (shape.channels * width + shape.filters * scheme.output_bytes);
-    moved += shape.channels * shape.filters * (9 + points) * scheme.weight_bytes;  // on every call
+    moved += shape.channels * shape.filters * (9 + points) * scheme.weight_bytes;  // in every call
     const double products = plain.predict(points, blocks, shape.filters, shape.channels)[0];
     terms[way] = products * c.winograd + c.transform * moved / bytes_per_second + c.transforms;
   }

@@ -1,8 +1,8 @@
-// Closed-form time of square convolutions: as an implicit product, or by Winograd's transforms.
+// Closed-form time of square convolutions: as an implicit product, or with Winograd's transforms.
 //
 // Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters]. Winograd F(2x2) and F(4x4),
-// for 3 by 3 kernels with stride 1: 16 or 36 products over 2x2 or 4x4 blocks of outputs, whose transforms move input
-// and output through memory once more. The library is assumed to choose its fastest algorithm.
+// for 3 by 3 kernels with stride 1: 16 or 36 products over blocks of 2x2 or 4x4 outputs; the transforms move input and
+// output through memory once more. The model assumes that the library chooses the fastest algorithm.
 #pragma once
 
 #include <array>
@@ -29,19 +29,19 @@ std::span<const ConstantInfo<ConvolutionConstants>> convolution_constants();
 struct ConvolutionCase {
   double batch, channels, filters, size, kernel, stride, padding;
 
-  double outputs() const;  ///< extent; at most 0 if the kernel exceeds the padded input
+  double outputs() const;  ///< outputs per axis; at most 0 if the kernel exceeds the padded input
 };
 
 enum class ConvolutionTerm : std::uint8_t { direct, winograd2, winograd4, layout, total };
 inline constexpr std::size_t convolution_term_count = 5;
-/// Seconds of each algorithm (infinite if not applicable), of layout changes, and of the fastest algorithm plus its
-/// layout changes.
+/// Seconds of each algorithm (infinite if not applicable), of layout changes, and of the fastest algorithm including
+/// its layout changes.
 using ConvolutionTerms = std::array<double, convolution_term_count>;
 std::span<const std::string_view> convolution_term_names();
 
 struct ConvolutionModel {
-  GemmModel direct, plain;      ///< of the implicit product (at its share of the rate); of any other
-  double bytes_per_second = 1;  ///< bandwidth of transforms and layout changes
+  GemmModel direct, plain;      ///< implicit product (at its share of the rate); other products
+  double bytes_per_second = 1;  ///< memory bandwidth of transforms and layout changes
   ConvolutionConstants constants;
 
   ConvolutionTerms predict(const ConvolutionCase& shape) const;

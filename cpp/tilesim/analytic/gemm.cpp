@@ -13,16 +13,16 @@ namespace tilesim::analytic {
 
 namespace {
 
-/// Seconds of work after which the power limiter holds the clock down; shorter measurements run at full clock.
+/// After this many seconds of work, the power limiter lowers the clock; shorter measurements run at the full clock.
 constexpr double power_seconds = 13.5e-3;
-/// Matrix-vector blocks that share a unit.
+/// Number of matrix-vector blocks that share a unit.
 constexpr double blocks_per_unit = 16;
-/// Scratchpad bytes per result of a block: the f32 sum, and as much again for slices of the operands.
+/// Scratchpad bytes per result of a block: 4 for the f32 sum, and 4 for slices of the operands.
 constexpr double bytes_per_result = 8;
-/// Factor by which a smaller tile must be faster before heuristics choose it.
+/// Heuristics choose a smaller tile only if it is faster by this factor.
 constexpr double rules_price = 1.5;
 
-/// Smallest whole number that is not below x, for 0 <= x < 2^62; std::ceil is a library call on plain x86-64.
+/// Smallest integer >= x, for 0 <= x < 2^62. std::ceil would be a library call on plain x86-64.
 inline double up(double x) {
   const auto whole = static_cast<double>(static_cast<std::int64_t>(x));
   return whole < x ? whole + 1 : whole;
@@ -34,15 +34,15 @@ constexpr std::size_t most_kernels = 32;
 struct ProductShape {
   double batch, m, n, k;
   double weights, activations, outputs;             ///< bytes
-  double hits;                                      ///< share of bytes that the warm cache holds
-  double seconds_per_byte;                          ///< of compulsory bytes
+  double hits;                                      ///< share of bytes found in the warm cache
+  double seconds_per_byte;                          ///< for compulsory bytes
   double widen;                                     ///< seconds to widen or pack one weight
   double memory;                                    ///< seconds of compulsory bytes
-  double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
+  double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of one unit; of all units together
   double per_alone;                                 ///< 1 / alone
   double per_split;                                 ///< seconds of a reduction per split
   double powered;                                   ///< seconds of the arithmetic at the power limit
-  bool fits;                                        ///< operands of one product in the cache
+  bool fits;                                        ///< whether the cache can contain one product's operands
 };
 
 /// Share of bytes that repeated passes over a working set find in `usable` bytes of cache.
@@ -63,7 +63,7 @@ double weight_sets(const GemmModel& model, double weights) {
   return std::clamp(up(model.hardware.cache_bytes / std::max(1.0, weights)), 1.0, -sets);
 }
 
-/// Seconds per byte with a share `hits` from the cache; a cache is never slower than the memory behind it.
+/// Seconds per byte if the cache supplies share `hits`. A cache is never slower than the memory behind it.
 double mixed_seconds(const GemmModel& model, double hits, double memory_share) {
   const double far = 1 / (model.hardware.memory_bytes_per_second * memory_share);
   return (1 - hits) * far + hits * std::min(far, 1 / (cache_rate(model) * model.constants.cache_share));
@@ -113,10 +113,10 @@ ProductShape describe(const GemmModel& model, double batch, double m, double n, 
   return shape;
 }
 
-/// log2 of a positive, normal x; error below 1e-9. The library function would take most of a prediction's time.
+/// log2 of a positive, normal x with an error below 1e-9. The library function would take most of a prediction's time.
 inline double log2_of(double x) {
   auto bits = std::bit_cast<std::uint64_t>(x);
-  // exponent such that the mantissa lies between sqrt(1/2) and sqrt(2)
+  // the exponent for which the mantissa is between sqrt(1/2) and sqrt(2)
   const auto exponent = static_cast<std::int64_t>((bits + 0x00095f6000000000ULL) >> 52) - 1023;
   bits -= static_cast<std::uint64_t>(exponent) << 52;
   const double m = std::bit_cast<double>(bits), s = (m - 1) / (m + 1), q = s * s;
@@ -135,7 +135,7 @@ inline double exp2_of(double x) {
 /// (a^p + b^p + c^p)^(1/p), scaled by the largest.
 double combine(double a, double b, double c, double largest, double p) {
   if (largest <= 0) return 0;
-  const auto part = [&](double x) {  // the largest is 1; below a thousandth of it nothing is left
+  const auto part = [&](double x) {  // the largest term is 1; terms below a thousandth count as 0
     const double share = x / largest;
     return share == 1 ? 1 : share < 1e-3 && p >= 2 ? 0 : share < 1e-30 ? 0 : exp2_of(p * log2_of(share));
   };
@@ -146,8 +146,8 @@ void keep(GemmTerms& best, const GemmTerms& terms) {
   if (terms[0] < best[0]) best = terms;
 }
 
-/// Matrix-vector kernel along `wide` outputs for `narrow` rows. More rows than the kernel supports take several passes,
-/// each of which reads and widens the wide operand again. Every block widens weights that are the narrow operand.
+/// Matrix-vector kernel along `wide` outputs for `narrow` rows. If there are more rows than the kernel supports, each
+/// pass reads and widens the wide operand again. If the narrow operand is the weights, every block widens it.
 void vector_way(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, bool weights_wide,
                 GemmTerms& best) {
   const auto& c = model.constants;
@@ -157,7 +157,7 @@ void vector_way(const GemmModel& model, const ProductShape& shape, const GemmKer
   const double passes = up(narrow / kernel.most_m), launch = passes * c.vector_launch;
   const double strips = up(wide / kernel.tile_n);
   const double filled =
-      shape.batch * strips / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
+      shape.batch * strips / (hw.units * blocks_per_unit);  // short blocks follow each other without rounds
   const double walk = passes * std::max(1.0, filled) * shape.k / c.vector_rate;
   const double again = (passes - 1) * (weights_wide ? shape.weights : shape.activations);
   const double memory = shape.memory + again * shape.seconds_per_byte;
@@ -177,19 +177,19 @@ void vector_candidate(const GemmModel& model, const ProductShape& shape, const G
   vector_way(model, shape, kernel, false, best);
 }
 
-/// One tile shape on one product: values that do not depend on the split.
+/// One tile shape for one product: values that do not depend on the split of k.
 struct Tiling {
   double tiles;          ///< without a split
-  double rounds;         ///< likewise
-  double seconds_per_k;  ///< of one tile on one unit at full clock
-  double bytes_per_k;    ///< of one tile
+  double rounds;         ///< without a split
+  double seconds_per_k;  ///< for one tile on one unit at full clock
+  double bytes_per_k;    ///< for one tile
   double widen_per_k;    ///< seconds to widen the weights of one tile
   double memory;         ///< seconds
   double whole_k;        ///< k-steps without a split
-  double price;          ///< factor on the arithmetic of a kernel that heuristics skip
+  double price;          ///< factor on the arithmetic of a kernel that heuristics do not choose
 };
 
-/// Rounds of tiles over the units; the last round counts by its share, as far as it is smoothed.
+/// Rounds of tiles over the units. The last round counts by its share, to the degree of smoothing.
 double rounds_of(const GemmConstants& c, double waves, double whole) {
   return (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
 }
@@ -208,7 +208,7 @@ Tiling tile_up(const GemmModel& model, const ProductShape& shape, const GemmKern
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   t.price = kernel.tile_m * kernel.tile_n < least_area ? rules_price : 1;
-  // the tiles of one wave, or of a scratchpad, form a block of the result; operands are read once per block
+  // The tiles of one wave, or of a scratchpad, form a block of the result; operands are read once per block.
   if (!shape.fits) {
     const double wave = std::min(t.tiles, hw.units) * kernel.tile_m * kernel.tile_n;
     const double side = std::sqrt(std::max(wave, hw.block_bytes / bytes_per_result));
@@ -219,20 +219,20 @@ Tiling tile_up(const GemmModel& model, const ProductShape& shape, const GemmKern
   return t;
 }
 
-/// Whether no split of this kernel can beat `best`, even with all units always busy.
+/// Whether no split of this kernel can be faster than `best`, even if all units are always busy.
 bool hopeless(const GemmModel& model, double per_unit, const Tiling& t, const GemmKernel& kernel, double best) {
   const double busy = t.tiles * per_unit * t.whole_k * kernel.tile_k * t.seconds_per_k;
   return model.constants.launch + std::max(busy, t.memory) >= best;
 }
 
-/// Degree, from 0 to 1, to which the power limit acts when kernels of this length run one after the other.
+/// Degree from 0 to 1 to which the power limit has an effect if kernels of this length run one after another.
 double limited(double seconds, double calls) {
   const double x = seconds * calls / power_seconds;
   return x * x / (1 + x * x);
 }
 
-/// The longer of a kernel's time at full clock and of its arithmetic at the power limit, gradually: the clock falls
-/// before the limit is reached.
+/// The longer of a kernel's time at full clock and its arithmetic's time at the power limit, with a gradual transition,
+/// because the clock falls before the limit is reached.
 double powered(double compute, double at_limit) {
   const double ratio = at_limit / compute, square = ratio * ratio;
   if (ratio < 0.01) return compute;
@@ -248,12 +248,12 @@ void tile_candidate(const GemmModel& model, const ProductShape& shape, const Gem
   if (started + reduction + t.memory >= best[0]) return;
   const double steps = splits > 1 ? up(t.whole_k / splits) : t.whole_k, depth = steps * kernel.tile_k;
   const double rounds = rounds_of(c, waves, whole);
-  const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
+  const double busy = std::max(rounds, shape.per_alone);  // a second tile fills the gaps that one tile leaves
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
   const double latency = whole * steps * c.step;
   compute = std::max(compute, latency);
   if (splits > 1 && model.scheme.rules &&
-      t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
+      t.tiles > model.hardware.units)  // not faster than the unsplit kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);
   const double load =
       depth * std::max(t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte),
@@ -263,7 +263,7 @@ void tile_candidate(const GemmModel& model, const ProductShape& shape, const Gem
   compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
-  if (c.overlap <= 4) {  // norms fall with their exponent: the norm of four is a lower bound and takes two square roots
+  if (c.overlap <= 4) {  // norms fall with rising exponent: the norm of four is a cheap lower bound (two square roots)
     const double a = compute * compute, b = load * load, d = t.memory * t.memory;
     if (started + reduction + std::sqrt(std::sqrt(a * a + b * b + d * d)) >= best[0]) return;
   }
@@ -273,7 +273,7 @@ void tile_candidate(const GemmModel& model, const ProductShape& shape, const Gem
               latency, waves / whole});
 }
 
-/// Area of the largest tile with more tiles than units: heuristics consider no smaller one.
+/// Area of the largest tile of which there are more than units; heuristics consider no smaller tile.
 double filling_area(const GemmModel& model, const ProductShape& shape) {
   double area = 0;
   for (const auto& kernel : model.kernels)
@@ -330,9 +330,9 @@ void GemmModel::check() const {
 
 namespace {
 
-/// Whether a kernel supports the shape, if need be padded to the kernel's least extents.
+/// Whether a kernel supports the shape, padded to the kernel's least extents if necessary.
 bool serves(const GemmKernel& kernel, double m, double n) {
-  if (kernel.tile_m == 0) return true;  // larger operands take several passes
+  if (kernel.tile_m == 0) return true;  // larger operands need several passes
   return m <= kernel.most_m && n <= kernel.most_n;
 }
 
@@ -368,7 +368,7 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
                  least_area, first, last, best);
     }
   };
-  pass(false);  // their best time prunes most of the splits
+  pass(false);  // the best time of these kernels prunes most of the splits
   pass(true);
   best[10] = shape.hits;
   best[6] = cast_seconds(*this, shape);

@@ -1,12 +1,12 @@
-// Closed-form time of a matrix product on a device made of many equal units (streaming multiprocessors, cores, arrays).
+// Closed-form time of a matrix product on a device of equal units (streaming multiprocessors, cores, arrays).
 //
-// A library would choose a tile shape and a split of k from a menu; so does the model: it takes the fastest of its
-// candidates. Per candidate, in seconds:
-//     compute  waves of tiles over units, each k-step and the epilogue at the tile's share of the peak rate
-//     load     operands of every tile from the shared cache: per unit, and all units together
-//     memory   bytes that the warm cache does not hold at the memory's rate, the others at the cache's
+// A library chooses a tile shape and a split of k from a menu; the model takes the fastest of all candidates. The terms
+// of a candidate, in seconds:
+//     compute  waves of tiles over units; each k-step and the epilogue run at the tile's share of the peak rate
+//     load     operands of every tile from the shared cache, limited by one unit or by all units together
+//     memory   bytes missing in the warm cache at the memory's rate, other bytes at the cache's rate
 //     total    launch + waves of tiles + (compute^p + load^p + memory^p)^(1/p) + reduction of the split
-// and a cast of the activations before it where the scheme has one. See docs/explanation/closed_form.md for each term.
+// A scheme may add a cast of the activations before the product. docs/explanation/closed_form.md explains each term.
 #pragma once
 
 #include <array>
@@ -19,37 +19,36 @@
 
 namespace tilesim::analytic {
 
-/// The specification of a device for one scheme.
+/// The data of a device for one scheme.
 struct GemmHardware {
   double units = 1;
   double clock = 1e9;              ///< Hz
-  double flops_per_second = 1e12;  ///< of the scheme's arithmetic, all units
+  double flops_per_second = 1e12;  ///< rate of the scheme's arithmetic on all units together
   double memory_bytes_per_second = 1e11;
-  double cache_bytes = 0;               ///< last level shared by all units
-  double cache_bytes_per_clock = 1024;  ///< of that level, all units
-  double near_bytes = 0;              ///< of a nearer level that holds whole products (second cache of a CPU); 0: none
-  double near_bytes_per_clock = 0;    ///< rate of that level, all units
-  double block_bytes = 0;             ///< scratchpad in which software keeps a block of the result; 0: a cache
-  double lane_flops_per_clock = 256;  ///< of one unit's ordinary lanes, at most the scheme's rate
+  double cache_bytes = 0;               ///< size of the last cache level, which all units share
+  double cache_bytes_per_clock = 1024;  ///< rate of this level for all units together
+  double near_bytes = 0;                ///< size of a nearer level for entire products (second cache of a CPU); 0: none
+  double near_bytes_per_clock = 0;      ///< rate of the nearer level for all units together
+  double block_bytes = 0;               ///< scratchpad for a block of the result; 0: the hardware has a cache
+  double lane_flops_per_clock = 256;    ///< rate of a unit's ordinary lanes, at most the scheme's rate
 };
 
-/// Bytes per element, and the benchmark's use of weights.
+/// Bytes per element, and how the benchmark uses weights.
 struct GemmScheme {
-  double activation_bytes = 2;  ///< as read by the product
+  double activation_bytes = 2;  ///< activations as the product reads them
   double weight_bytes = 2;
   double output_bytes = 2;
-  double cast_bytes = 0;    ///< read and written per activation by a cast kernel before the product; 0: none
-  double weight_sets = 1;   ///< distinct weights that repeated calls cycle through; negative: the number that fills the
-                            ///< cache, at most its magnitude
-  bool widens = false;      ///< the product's own loop widens or packs weights
-  bool warm = true;         ///< false: no operand is in the cache
-  double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
-  double calls = 1000;      ///< number of consecutive products before the time is taken
-  double host = 0;          ///< host seconds per call in addition to the device, if no graph is replayed
-  bool rules = false;       ///< the library chooses by heuristics instead of timing every kernel (see GemmKernel)
+  double cast_bytes = 0;    ///< bytes read and written per activation by a cast kernel before the product; 0: no cast
+  double weight_sets = 1;   ///< distinct weights in repeated calls; negative: enough to fill the cache, at most -value
+  bool widens = false;      ///< whether the product's own loop widens or packs weights
+  bool warm = true;         ///< whether operands may be in the cache
+  double packs_beyond = 0;  ///< smaller products (in multiply-adds) widen or pack nothing
+  double calls = 1000;      ///< consecutive products per measurement
+  double host = 0;          ///< host seconds per call in addition to the device, without replay of a graph
+  bool rules = false;       ///< the library chooses by rules, not by timing all kernels (see GemmKernel)
 };
 
-/// The constants of a family and scheme. X(name, default, lowest, highest, unit)
+/// The constants of a family and scheme: X(name, default, lowest, highest, unit).
 #define TILESIM_GEMM_CONSTANTS(X)                                                                    \
   X(launch, 2e-6, 0.0, 1e-3, "s per kernel")                                                         \
   X(efficiency, 0.85, 0.01, 1.0, "share of the peak rate at a large tile")                           \
@@ -82,14 +81,14 @@ struct GemmConstants { TILESIM_CONSTANT_FIELDS(TILESIM_GEMM_CONSTANTS) };
 using GemmConstantInfo = ConstantInfo<GemmConstants>;
 std::span<const GemmConstantInfo> gemm_constants();
 
-/// One entry of the library's menu; it serves products with m and n in the stated ranges, smaller ones padded to the
-/// least (matrix-vector: `most_m` of one of the two in each pass, the other at most `most_n`). By rules of thumb,
-/// smaller tiles and splits are for filling idle units: once a kernel has more tiles than there are units, smaller ones
-/// are not considered, and k is split only beyond `deep`.
+/// An entry of the library's menu. It supports products whose m and n are in the given ranges; smaller extents are
+/// padded to the tile. Matrix-vector: one of both extents is at most `most_m` in each pass, the other at most `most_n`.
+/// If the library uses rules, smaller tiles and splits only serve to fill idle units: with more tiles than units, the
+/// model considers no smaller tile and splits k only above `deep`.
 struct GemmKernel {
   double tile_m = 128, tile_n = 128,
-         tile_k = 64;      ///< tile_m 0: matrix-vector, a block walks k for tile_n of the longer side
-  double most_splits = 1;  ///< powers of two up to it; below 8: every number
+         tile_k = 64;      ///< tile_m 0: matrix-vector; a block walks k for tile_n of the longer extent
+  double most_splits = 1;  ///< all powers of two up to this; below 8: every number
   double least_m = 0, most_m = 1e18;
   double least_n = 0, most_n = 1e18;
 };
@@ -111,8 +110,9 @@ enum class GemmTerm : std::uint8_t {
 };
 inline constexpr int gemm_term_count = 13;
 std::span<const std::string_view> gemm_term_names();
-/// Seconds of each term (tile sizes and splits: numbers, hits: share of bytes found in the cache; latency: the k-steps
-/// at their least time, a part of compute; occupancy: tiles over the places of their rounds on the units, a share).
+/// Seconds of each term, except: tile sizes and splits are numbers; hits is the share of bytes found in the cache;
+/// latency is the part of compute in which k-steps take their least time; occupancy is tiles / places in all rounds of
+/// the units.
 using GemmTerms = std::array<double, gemm_term_count>;
 
 struct GemmModel {
@@ -121,9 +121,9 @@ struct GemmModel {
   GemmConstants constants;
   std::vector<GemmKernel> kernels;
 
-  /// Throws UserError for a model without kernels or with values out of range.
+  /// Throws UserError if the model has no kernels or values out of range.
   void check() const;
-  /// Times of `batch` products of [m, k] by [k, n]. The total is infinite if no kernel supports the shape.
+  /// The terms for `batch` products of [m, k] by [k, n]. The total is infinite if no kernel supports the shape.
   GemmTerms predict(double batch, double m, double n, double k) const;
 };
 

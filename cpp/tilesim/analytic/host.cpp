@@ -13,7 +13,7 @@ namespace tilesim::analytic {
 
 namespace {
 
-/// Axes of a matrix with sequential steps: one unit works on it, others on further matrices of the batch.
+/// Number of minor axes of the matrices on which only one unit can work; other units process other matrices.
 std::optional<std::size_t> serial_axes(Kind kind) {
   if (kind == Kind::linear_solve) return 2;
   if (kind == Kind::sort || kind == Kind::top_k) return 1;
@@ -79,7 +79,7 @@ class HostPricer {
     return sum * static_cast<double>(trips);
   }
 
-  /// The least time that peak rates allow: bytes over bandwidth, arithmetic over its rate.
+  /// The least time that peak rates permit: bytes / bandwidth, or arithmetic / its rate.
   double roofline(const GraphFunction& function, const Op& op) const {
     if (op.kind == Kind::reshape || op.kind == Kind::bitcast || op.kind == Kind::constant) return 0;
     const Flops work = flops(graph_, function, op);
@@ -90,7 +90,7 @@ class HostPricer {
     return std::max({moved, work.matrix / model_.matrix_flops_per_second, (work.total() - work.matrix) / lanes});
   }
 
-  /// Launch, then arithmetic at half the peak of the units that can work, or bytes at the memory's usual rate.
+  /// Launch, plus the longer of arithmetic at half the usable units' peak, and bytes at the memory's usual rate.
   double stream(const GraphFunction& function, const Op& op) {
     const StreamConstants& shares = model_.forms.copy;
     const double all = model_.forms.units;

@@ -11,18 +11,18 @@
 namespace tilesim::analytic {
 
 struct HostCosts {
-  std::vector<std::pair<std::string, double>> seconds;  ///< by operation of the entry, in order
-  std::set<std::string> notes;                          ///< printed after the operation's name or kind
+  std::vector<std::pair<std::string, double>> seconds;  ///< by operation of the entry function, in order
+  std::set<std::string> notes;                          ///< assumptions, printed after the operation's name or kind
   std::set<FormKey> missing;                            ///< as in Costs
 };
 
-/// A device as a host: the closed form of each operation, bounded by its peak rates. An operation without a closed form
-/// is a stream at stated rates; a loop with a data-dependent length counts one trip.
+/// A device used as a host: the closed form of each operation, bounded by the peak rates. An operation without closed
+/// form streams its data at the given rates; a loop with data-dependent length counts as one trip.
 struct HostModel {
   OperationModel forms;
-  double matrix_flops_per_second = 1;  ///< of any dtype
-  std::map<DType, double> vector;      ///< operations per second for every dtype
-  std::string unit = "core";           ///< name of its units
+  double matrix_flops_per_second = 1;  ///< the same for all dtypes
+  std::map<DType, double> vector;      ///< operations per second by dtype
+  std::string unit = "core";           ///< what a unit of the device is called
 
   HostCosts price(const Graph& graph) const;
 };

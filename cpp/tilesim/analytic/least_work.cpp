@@ -39,10 +39,10 @@ LeastProduct convolution(const GraphFunction& function, const Op& op) {
   return least;
 }
 
-/// Share of reductions along rows on the vector unit: the cross-lane unit may take every second register.
+/// Share of reductions along rows on the vector unit, because the cross-lane unit may process every second register.
 constexpr double combined = 0.5;
 
-/// Every visible score takes a maximum, a subtraction, an exponential and a sum, also if the softmax is online.
+/// Every visible score needs a maximum, a subtraction, an exponential and a sum, also with online softmax.
 LeastWork attention(const Graph& graph, const GraphFunction& function, const Op& op) {
   LeastWork work;
   const DType dtype = function.value(op.operands[0]).type.dtype;
@@ -54,7 +54,7 @@ LeastWork attention(const Graph& graph, const GraphFunction& function, const Op&
   LeastProduct scores;
   scores.dtype = dtype;
   scores.batch = number(shape.batch * shape.key_heads);
-  // Query heads of a key head are rows of one product.
+  // The query heads of a key head are rows of one product.
   scores.m = number(shape.queries * (shape.heads / shape.key_heads)), scores.n = keys, scores.k = number(shape.depth);
   scores.visible = pairs / all;
   LeastProduct sums = scores;
@@ -66,10 +66,10 @@ LeastWork attention(const Graph& graph, const GraphFunction& function, const Op&
   return work;
 }
 
-/// Functions for every element of a composite that works along rows, however its passes are arranged.
+/// Functions per element of a composite that works along rows, for any arrangement of its passes.
 LeastFunctions rows_of_kind(const Op& op) {
   if (op.kind == Kind::softmax)
-    return {1 + 2 * combined, 1, 0, 1};  // subtraction; maximum, sum; scale by the sum; exponential
+    return {1 + 2 * combined, 1, 0, 1};  // subtraction; maximum, sum; division by the sum as product; exponential
   if (op.kind == Kind::log_softmax) return {2 + 2 * combined, 0, 0, 1};  // two subtractions; maximum, sum; exponential
   const std::string& mode = op.attributes.text("mode");
   if (mode == "rms") return {combined, 2, 0, 0};  // sum; squares, scale
@@ -80,10 +80,10 @@ void add_elementwise(const GraphFunction& function, const Op& op, const std::vec
   const FunctionInfo& entry = info(parse_function(op.attributes.text("function")));
   if (entry.flop_class == FlopClass::move) return;
   auto which = static_cast<std::size_t>(entry.flop_class) - 1;
-  // A division by a constant is a product, and a power with one is at best a product.
+  // Division by a constant costs a product. A power with a constant costs at least a product.
   const bool constant = std::ranges::any_of(op.operands, [&](ValueId id) { return id != no_value && known[at(id)]; });
   if (constant && which > multiply) which = multiply;
-  if (entry.arity > 1 && which == divide) which = multiply;  // rows divided by one number: its inverse is computed once
+  if (entry.arity > 1 && which == divide) which = multiply;  // rows divided by one number multiply by its inverse
   work.functions[which] += count(function, op.results[0]);
 }
 

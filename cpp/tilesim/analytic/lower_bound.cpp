@@ -26,28 +26,28 @@ double bytes_of(DType dtype) { return static_cast<double>(bits(dtype)) / 8; }
 
 double size(const TensorType& type) { return static_cast<double>(packed_bytes(type.dtype, element_count(type.shape))); }
 
-/// Seconds of one operation on each part of a chip, if the full part works on it.
+/// Seconds of one operation on each unit of a chip, if all units of this type work on it.
 class ChipLimits {
  public:
   virtual ~ChipLimits() = default;
   virtual double array(const LeastProduct& product) const = 0;  ///< infinite: no array multiplies this type
   virtual double vector(const LeastFunctions& functions, DType dtype) const = 0;
-  virtual double chip_bytes() const = 0;   ///< all memory on the chip; 0: not known
-  virtual double cache_bytes() const = 0;  ///< part of it that may keep results beyond the end
+  virtual double chip_bytes() const = 0;   ///< all memory on the chip; 0: not given
+  virtual double cache_bytes() const = 0;  ///< part of it that may keep results after the end
   virtual double bytes_per_second() const = 0;
-  virtual bool skips_zeros() const { return false; }         ///< whether some multiplier skips zeros
+  virtual bool skips_zeros() const { return false; }         ///< whether a multiplier skips zeros
   virtual bool takes_pattern(DType) const { return false; }  ///< whether arrays multiply 2:4 weights directly
 };
 
-/// Passes of full tiles of [rows, columns], with one side stationary and the other streaming.
+/// Number of full tiles [rows, columns] to process, if one side is stationary and the other streams.
 double array_passes(const LeastProduct& p, double across, const ArraySpec& array) {
   const auto rows = static_cast<double>(array.rows), columns = static_cast<double>(array.columns);
-  if (p.packs && p.batch > 1)  // groups share a tile as far as inputs, outputs and cells go
+  if (p.packs && p.batch > 1)  // groups may share a tile, limited by inputs, outputs and cells
     return std::max({1.0, p.batch * p.k / rows, p.batch * across / columns, p.batch * p.k * across / (rows * columns)});
   return p.batch * std::ceil(p.k / rows) * std::ceil(across / columns);
 }
 
-/// Rate of the dtype, or else of the fastest dtype that represents all its values; 0: none.
+/// Rate of the dtype, or of the fastest dtype that represents all its values; 0: there is none.
 double best_rate(const ArraySpec& array, DType dtype) {
   if (const auto own = array.rates.find(dtype); own != array.rates.end() && own->second > 0) return own->second;
   double best = 0;
@@ -80,7 +80,7 @@ double array_cycles(const LeastProduct& p, const ArraySpec& array) {
 }
 
 double vector_cycles(const LeastFunctions& functions, DType dtype, const VectorSpec& vector) {
-  // An addition may run as a multiply-add, and a product as a division: the cheaper one counts.
+  // An addition may run as a multiply-add, and a product as a division, so the cheaper of both counts.
   const double product = std::min(vector.multiply, vector.divide), sum = std::min(vector.simple, vector.multiply);
   const double costs[] = {sum, product, vector.divide, vector.transcendental};
   double cycles = 0;
@@ -89,7 +89,7 @@ double vector_cycles(const LeastFunctions& functions, DType dtype, const VectorS
   return cycles / (static_cast<double>(vector.lanes * vector.sublanes * vector.issue) * packed);
 }
 
-/// All cores work at once; with several core types, as if every core had the best one.
+/// All cores work at the same time. With several core types, every core counts as the best type.
 class MachineLimits final : public ChipLimits {
  public:
   explicit MachineLimits(const Machine& machine) : machine_(machine) {
@@ -117,8 +117,8 @@ class MachineLimits final : public ChipLimits {
   double cache_bytes() const override {
     return static_cast<double>(machine_.memory.cache.bytes()) * static_cast<double>(machine_.memory.channels);
   }
-  /// Achieved bandwidth. With simulated banks it depends on rows and refresh, so that only the peak is certain. A
-  /// channel passes at least a byte per second.
+  /// Achievable bandwidth; with simulated banks the peak, because it depends on rows and refresh. At least one byte per
+  /// second and channel.
   double bytes_per_second() const override {
     const MemorySpec& memory = machine_.memory;
     const double share = memory.kind == "bank" ? 1 : memory.efficiency;
@@ -165,9 +165,9 @@ class DeviceLimits final : public ChipLimits {
   const Device& device_;
 };
 
-/// Least traffic of products with `chip` bytes on the chip: in a phase of 2 S word transfers at most S^1.5
+/// Least traffic of products with `chip` bytes on the chip: in a phase of 2 S word transfers, at most S^1.5
 /// multiply-adds have all their operands (Hong, Kung, "I/O complexity: the red-blue pebble game", 1981). If a side need
-/// not pass through memory, the limit is (2 S)^2 over the dimension that the two transferred sides share.
+/// not cross memory, the limit is (2 S)^2 / the extent of the dimension that the two other sides share.
 double traffic(const LeastProduct& p, double chip, bool operands_stored, bool result_stored) {
   const double word = bytes_of(p.dtype), s = chip / word;
   if (!(s > 0)) return 0;
@@ -182,9 +182,9 @@ class GraphBound {
  public:
   GraphBound(const Graph& graph, const ChipLimits& limits, LowerBound& to) : graph_(graph), limits_(limits), to_(to) {}
 
-  struct Choice { double array, vector; };  ///< seconds of a product that either unit may do
+  struct Choice { double array, vector; };  ///< seconds of a product that either unit can compute
 
-  /// Assigns products to the faster unit, then moves some from the vector unit to the arrays while that helps.
+  /// Assigns products to the faster unit, then moves some from the vector unit to the arrays while time falls.
   void settle() {
     std::ranges::sort(either_, {}, [](const Choice& c) { return c.array / c.vector; });
     for (const Choice& c : either_) {
@@ -227,7 +227,7 @@ class GraphBound {
 
   static bool moves(const Op& op) { return info(op.kind).movement && op.functions.empty(); }
 
-  /// Values that lie in memory before the program begins, views of them included.
+  /// Values that are in memory before the program begins, and views of them.
   static std::vector<bool> stored_values(const GraphFunction& function, bool entry) {
     std::vector<bool> stored(function.values.size(), false);
     if (entry)
@@ -261,14 +261,14 @@ class GraphBound {
     for (double& count : least.functions) count *= read;  // unread elements need not be computed
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
-    // Zeros that depend on data may be arbitrarily many.
+    // If zeros depend on data, any number of elements may be zero.
     if (const auto plan = limits_.skips_zeros() ? sparse_plan_of(graph_, op) : std::nullopt; plan)
       for (LeastProduct& product : least.products)
         product.batch *= std::max(0.0, static_cast<double>(plan->products)) / (product.m * product.n * product.k);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
     const bool from = op.kind != Kind::attention && op.operands.size() > 1 && op.operands[0] != no_value &&
                       op.operands[1] != no_value && stored[at(op.operands[0])] && stored[at(op.operands[1])];
-    // Scores of an attention need not leave the chip: its products only move compulsory bytes.
+    // Scores of an attention need not leave the chip, so its products move compulsory bytes only.
     for (const LeastProduct& product : least.products) {
       if (!(product.multiply_adds() > 0)) continue;
       row.multiply_adds += times * product.multiply_adds();
@@ -290,11 +290,11 @@ class GraphBound {
   const Graph& graph_;
   const ChipLimits& limits_;
   LowerBound& to_;
-  std::vector<Choice> either_;  ///< sooner on the vector unit, possible on the arrays
+  std::vector<Choice> either_;  ///< faster on the vector unit, but possible on arrays
   double traffic_ = 0;
 };
 
-/// Bytes of rows selected by indices: all indices may be equal, and a cache may keep that row.
+/// Bytes of rows that indices select: all indices may be equal, and a cache may keep this row.
 double rows_by_index(const Graph& graph) {
   double bytes = 0;
   for (const GraphFunction& function : graph.functions)

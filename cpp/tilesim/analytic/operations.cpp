@@ -24,7 +24,7 @@ bool fuses(Kind kind) {
   return kind == Kind::elementwise || kind == Kind::convert || kind == Kind::batch_norm || kind == Kind::broadcast;
 }
 
-/// 2 b m n k of whole numbers, rounded once.
+/// 2 b m n k for integers, rounded once.
 double twice(double b, double m, double n, double k) {
   double product = 2;
   long double wide = 2;  // 64 bits of mantissa
@@ -34,7 +34,7 @@ double twice(double b, double m, double n, double k) {
 
 std::string whole(double x) { return std::to_string(static_cast<std::int64_t>(x)); }
 
-/// Operations of one function, one after another.
+/// Costs of the operations of one function in sequence.
 class Pricer {
  public:
   Pricer(const OperationModel& model, const Graph& graph, const GraphFunction& function, bool alone, Costs& to)
@@ -77,7 +77,7 @@ class Pricer {
     return cost;
   }
 
-  /// Cost by the graph's counts, in addition to `begin`.
+  /// Cost from the graph's shapes, in addition to `begin`.
   Cost counted(const Op& op, std::string scheme) const {
     Cost cost = begin(op);
     cost.bytes = static_cast<double>(compulsory_bytes(graph_, function_, op));
@@ -118,7 +118,7 @@ class Pricer {
       default:
         break;
     }
-    if (!to_.missing.empty()) return begin(op);  // all operations are priced again
+    if (!to_.missing.empty()) return begin(op);  // the caller prices all operations again
     const Flops work = flops(graph_, function_, op);
     if (work.matrix > 0) return refuse(op, "no closed form for " + std::string(info(op.kind).name));
     if (fuses(op.kind))
@@ -126,7 +126,7 @@ class Pricer {
     return stream(op, "copy", model_.copy, 0);
   }
 
-  /// A form of the model; null if not loaded yet, or if the device has none (then `cost` states why).
+  /// A form of the model; null if it is not loaded yet, or if the device has none (`cost` then states why).
   template <class Model>
   const Model* form(const std::map<FormKey, std::variant<Model, Lacking>>& forms, FormKey key, Cost& cost) {
     const auto found = forms.find(key);
@@ -149,7 +149,7 @@ class Pricer {
       return cost;
     }
     if (!found->note.empty()) to_.notes.insert(found->note);
-    if (which == Form::weights)  // the graph counts them as they are in it
+    if (which == Form::weights)  // the graph counts unquantized weights
       cost.bytes += e.batch * e.k * e.n * (found->model.scheme.weight_bytes - bits(operand(op, 1).dtype) / 8.0);
     const auto [known, fresh] = to_.products.try_emplace({which, dtype, e.batch, e.m, e.n, e.k});
     if (fresh) known->second = found->model.predict(e.batch, e.m, e.n, e.k);
@@ -159,7 +159,7 @@ class Pricer {
                   {"memory", term(GemmTerm::memory)},   {"launch", term(GemmTerm::launch)},
                   {"split", term(GemmTerm::split)},     {"cast", term(GemmTerm::cast)}};
     const double latency = term(GemmTerm::latency);
-    if (term(GemmTerm::tile_m) > 0 && latency >= term(GemmTerm::compute)) {  // short steps wait: less arithmetic
+    if (term(GemmTerm::tile_m) > 0 && latency >= term(GemmTerm::compute)) {  // short steps wait, with less arithmetic
       cost.terms[0].second = twice(e.batch, e.m, e.n, e.k) / found->flops_per_second;
       cost.terms.emplace_back("latency", latency);
     }
@@ -239,7 +239,7 @@ class Pricer {
     return cost;
   }
 
-  /// Anything that streams: bytes of the graph at the memory's rate, arithmetic on ordinary lanes, one launch.
+  /// An operation that streams: bytes of the graph at memory's rate, arithmetic on ordinary lanes, one launch.
   Cost stream(const Op& op, const char* kind, const StreamConstants& constants, double rows) const {
     return streamed(op, kind, constants, rows, static_cast<double>(compulsory_bytes(graph_, function_, op)), true);
   }
@@ -292,7 +292,7 @@ class Pricer {
     return Pricer(model_, graph_, graph_.functions[at(callee)], false, to_).run();
   }
 
-  /// Whether an operation of a counted loop only counts trips or passes on an invariant value.
+  /// Whether an operation of a counted loop only counts trips or passes on an unchanged value.
   static bool steers(const GraphFunction& step, const Op& op) {
     const TensorType& type = step.value(op.results.at(0)).type;
     return op.kind == Kind::copy ? std::ranges::count(step.inputs, op.operands[0]) > 0
@@ -303,7 +303,7 @@ class Pricer {
     const Attribute* trips = op.attributes.find("trips");
     if (!trips) return refuse(op, "a loop whose length depends on data has no closed form");
     to_.notes.insert("loops: every trip runs its operations one after the other; the host counts the trips");
-    const std::int32_t callee = op.functions.at(1);  // the trips are known: no condition is evaluated
+    const std::int32_t callee = op.functions.at(1);  // the trip count is constant, so no condition is evaluated
     const GraphFunction& step = graph_.functions[at(callee)];
     std::vector<Cost> all = body(callee), parts;
     for (std::size_t i = 0; i < step.ops.size(); ++i)
@@ -328,8 +328,8 @@ class Pricer {
   const GraphFunction& function_;
   bool alone_;
   Costs& to_;
-  std::vector<Kind> makers_;  ///< by value; inputs count as constants
-  std::vector<int> uses_;     ///< by value
+  std::vector<Kind> makers_;  ///< per value; inputs count as constants
+  std::vector<int> uses_;     ///< per value
 };
 
 }  // namespace

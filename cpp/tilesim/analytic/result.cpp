@@ -16,7 +16,7 @@ double term(const Cost& cost, std::string_view name) {
   return 0;
 }
 
-/// Name of the machine's part that a term keeps busy.
+/// Name of the unit that a term keeps busy.
 std::string_view part_of(std::string_view bound, bool product) {
   if (bound == "load" || bound == "cast" || bound == "split" || bound == "layout") return "memory";
   if (bound == "rows" || bound == "none") return "latency";
@@ -43,7 +43,7 @@ OperationUse use_of(const Cost& cost, double hertz, std::int64_t start) {
   return use;
 }
 
-/// Sets the bottleneck: the part that is busy longest, if it is busy for half of the time.
+/// Sets the bottleneck: the unit that is busy longest, if it is busy for at least half of the time.
 void name_bottleneck(Result& result) {
   struct BusyUnit {
     std::string_view name;
@@ -66,7 +66,7 @@ void name_bottleneck(Result& result) {
   if (result.bottleneck_share < 0.5) result.bottleneck = "latency";
 }
 
-/// Adds counts as the engine does; the bytes are those that each operation moves.
+/// Adds counts as the engine does. Bytes are those that each operation moves.
 void count(Result& result) {
   for (const OperationUse& use : result.operations) {
     const auto add = [&](const char* part, const char* item, const char* level, double number) {

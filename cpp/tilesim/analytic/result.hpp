@@ -8,7 +8,7 @@
 
 namespace tilesim::analytic {
 
-/// Operations that take time, one after another in cycles of `hertz`. The configuration is the caller's.
+/// Places the operations that take time one after another, in cycles of `hertz`. The caller sets the configuration.
 Result result_of(const Costs& costs, const std::string& program, const std::string& device, std::int64_t hertz);
 
 }  // namespace tilesim::analytic

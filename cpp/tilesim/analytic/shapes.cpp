@@ -35,11 +35,11 @@ bool alike(const Axes& values) {
   return !values.empty() && std::ranges::all_of(values, [&](std::int64_t value) { return value == values[0]; });
 }
 
-/// Extents of a convolution as its labels name them.
+/// Extents of a convolution, by the letters of its labels.
 struct Labelled {
-  double images, channels, filters;  ///< filters of one group
+  double images, channels, filters;  ///< filters: of one group
   std::int64_t groups;
-  Shape taps, size;  ///< spatial axes in the order of the weight's
+  Shape taps, size;  ///< spatial axes in the weight's order
 
   Labelled(const GraphFunction& function, const Op& op) {
     const Shape &x = operand(function, op, 0).shape, &w = operand(function, op, 1).shape;
@@ -92,13 +92,13 @@ ProductExtents phased_extents(const GraphFunction& function, const Op& op) {
   for (std::size_t i = 0; i < by.size() && axis < holes.size(); ++i) {
     if (by[i] == 'O' || by[i] == 'I') continue;
     const std::int64_t divisor = holes[axis];
-    // Positions of outputs and taps repeat relative to the holes: one tap per period reads an element.
+    // Relative to inserted zeros, positions of outputs and taps repeat: one tap per period reads an element.
     const std::int64_t phases = divisor / std::gcd(divisor, strides[axis]);
     const std::int64_t period = divisor / std::gcd(divisor, dilation[axis]);
     ++axis;
     if (divisor == 1) continue;
-    const double taps = number(w[i]), kept = taps / number(period);  // of an output, the mean of all phases
-    const double live = std::min(number(phases), std::max(1.0, kept * number(phases)));  // others give only zeros
+    const double taps = number(w[i]), kept = taps / number(period);  // per output, mean over all phases
+    const double live = std::min(number(phases), std::max(1.0, kept * number(phases)));  // other phases give only zeros
     e.batch *= live;
     e.m /= number(phases);
     e.k *= kept * number(phases) / live / taps;

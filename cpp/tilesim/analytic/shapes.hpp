@@ -19,17 +19,17 @@ struct ProductExtents {
 };
 
 ProductExtents contract_extents(const GraphFunction& function, const Op& op);
-/// Rows that choose their matrix by group (experts): one product per group that can have rows.
+/// Rows that select their matrix by group (experts): one product per group that can have rows.
 ProductExtents ragged_extents(const GraphFunction& function, const Op& op);
 /// A convolution as a product: [outputs, channels x taps] by [channels x taps, filters] per group.
 ProductExtents convolution_extents(const GraphFunction& function, const Op& op);
-/// The same for a library that skips inserted zeros: the outputs at one phase of the holes between elements use the
+/// The same for a library that skips inserted zeros: outputs at the same position between the inserted zeros use the
 /// same part of the filter and form a separate product ("sub-filters" of strided input gradients).
 ProductExtents phased_extents(const GraphFunction& function, const Op& op);
-/// A square two-dimensional convolution without dilation and groups; empty for any other.
+/// A square two-dimensional convolution without dilation and groups; empty for any other convolution.
 std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op);
 AttentionCase attention_case(const Graph& graph, const GraphFunction& function, const Op& op);
-/// Number of rows of a row-wise operation: along `dim` or `dims`, by default the last axis.
+/// Number of rows of a row-wise operation whose rows are along `dim` or `dims` (default: the last axis).
 double rows_of(const GraphFunction& function, const Op& op);
 
 }  // namespace tilesim::analytic

@@ -16,7 +16,7 @@ StreamTerms StreamModel::repeated(const StreamCall& call) const {
   const double compute = elements * call.operations / (lanes_per_second * c.lanes_share);
   const double each = call.by_row ? call.rows * c.row / units : 0;
   const double core = overlapped(memory, compute, each, std::max(std::max(memory, compute), each), c.overlap);
-  // the launch's ramp hides the first bytes
+  // The start of the launch hides the first bytes.
   const double total =
       c.overlap > 1 ? power(power(c.launch, c.overlap) + power(core, c.overlap), 1 / c.overlap) : c.launch + core;
   return {c.launch, memory, compute, each, total};

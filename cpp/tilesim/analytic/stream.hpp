@@ -1,8 +1,8 @@
 // Closed-form time of operations that stream over memory: elementwise operations, softmax and normalization, copies.
 //
-// Bytes come from the cache as far as the tensors of repeated calls fit into it, the others from memory; arithmetic
-// runs on ordinary lanes. Softmax and normalization work row by row: a block of threads per row costs a fixed time,
-// shared by the blocks that are resident.
+// If repeated calls fit the cache, their bytes come from the cache, otherwise from memory; arithmetic runs on ordinary
+// lanes. Softmax and normalization work by rows: each row costs a block of threads a fixed time, divided by the number
+// of blocks that run at the same time.
 #pragma once
 
 #include <array>
@@ -34,28 +34,28 @@ inline constexpr std::size_t stream_term_count = 5;
 using StreamTerms = std::array<double, stream_term_count>;  ///< seconds
 std::span<const std::string_view> stream_term_names();
 
-/// Data streamed by a call, by the graph's counts: none is in the cache.
+/// Data that a call streams, from the graph's shapes. The cache contains none of it.
 struct StreamWork {
   double bytes = 0, operations = 0;
-  double rows = 0;     ///< 0: not row-wise
-  bool launch = true;  ///< a separate kernel
+  double rows = 0;     ///< 0: the operation is not row-wise
+  bool launch = true;  ///< whether the call is a separate kernel
 };
 
-/// A call described by its extents.
+/// A call given by its extents.
 struct StreamCall {
-  double rows, width;     ///< elements of a row
-  double tensors, bytes;  ///< number read and written; bytes per element of each
+  double rows, width;     ///< width: elements per row
+  double tensors, bytes;  ///< tensors read and written; bytes per element of each
   double operations;      ///< per element
-  bool by_row = false;    ///< softmax, normalization: rows are independent
+  bool by_row = false;    ///< softmax, normalization: each row is processed independently
 };
 
 struct StreamModel {
   double units = 1, memory_bytes_per_second = 1e11;
-  double shared_bytes = 0, shared_bytes_per_second = 1e12;  ///< of the cache that all units share
-  double lanes_per_second = 1e12;                           ///< operations of ordinary lanes, all units
+  double shared_bytes = 0, shared_bytes_per_second = 1e12;  ///< size and rate of the cache that all units share
+  double lanes_per_second = 1e12;                           ///< rate of ordinary lanes of all units together
   StreamConstants constants;
 
-  /// Time of repeated calls, with tensors in the cache as far as they fit.
+  /// Time of repeated calls: tensors that fit the cache are read from it.
   StreamTerms repeated(const StreamCall& call) const;
   StreamTerms once(const StreamWork& work) const;
 };

@@ -23,7 +23,7 @@ std::byte* allocated(DType dtype, const Shape& shape, std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-/// Calls `action(offset, bytes)` for pieces of a long stretch of memory, between which the call may be cancelled.
+/// Calls `action(offset, bytes)` for pieces of a long range of memory; the call can be cancelled between pieces.
 template <class Action>
 void in_pieces(std::size_t bytes, Action action) {
   constexpr std::size_t piece = std::size_t{4} << 20;
@@ -69,7 +69,7 @@ Array Array::clone() const {
 Array Array::to(DType dtype) const {
   if (dtype == dtype_ || empty()) return *this;
   Array result(dtype, shape_);
-  constexpr std::int64_t piece = 1 << 20;  // elements: of any dtype a whole number of bytes
+  constexpr std::int64_t piece = 1 << 20;  // elements: a whole number of bytes for every dtype
   for (std::int64_t done = 0; done < size_; done += piece) {
     const std::int64_t count = std::min(piece, size_ - done);
     convert(data_ + done * host_bytes(dtype_), dtype_, result.data_ + done * host_bytes(dtype), dtype, count);

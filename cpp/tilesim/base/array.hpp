@@ -1,4 +1,4 @@
-// Dense host tensors in row-major order. An Array owns its memory or refers to memory that another object keeps alive.
+// Dense host tensors in row-major order. An Array owns its memory, or refers to memory that another object owns.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace tilesim {
 class Array {
  public:
   Array() = default;
-  /// Owns zero-filled memory.
+  /// Allocates zero-filled memory.
   Array(DType dtype, Shape shape);
-  /// Refers to `data`, row-major and at least host_bytes(dtype) * count long; `keeper` keeps it alive.
+  /// Refers to row-major `data` of at least host_bytes(dtype) * count bytes; `keeper` keeps the data alive.
   Array(DType dtype, Shape shape, void* data, std::shared_ptr<void> keeper);
 
   DType dtype() const { return dtype_; }
@@ -33,13 +33,13 @@ class Array {
   const T* as() const {
     return reinterpret_cast<const T*>(data_);
   }
-  /// The same memory with another shape of equal count.
+  /// An Array on the same memory, with another shape of the same element count.
   Array reshaped(Shape shape) const;
-  /// Deep copy.
+  /// Copies the elements into new memory.
   Array clone() const;
-  /// Converted copy (or *this when the dtype is the same).
+  /// A copy converted to `dtype`; *this if the dtype is already `dtype`.
   Array to(DType dtype) const;
-  /// Element as double / int64 (slow; for scalars, tests and messages).
+  /// One element as a double or an integer. Slow: for scalars, tests and messages.
   double at(std::int64_t index) const;
   std::int64_t int_at(std::int64_t index) const;
 

@@ -1,4 +1,4 @@
-// Frees values that consist of very many objects on another thread, because this takes long.
+// Frees values with very many objects on another thread, because freeing them takes seconds.
 #pragma once
 
 #include <functional>
@@ -7,12 +7,11 @@
 
 namespace tilesim {
 
-/// Runs the work in a detached thread, or in this thread if none can be created. It must not use objects that end with
-/// the process.
+/// Runs `work` in a detached thread, or in this thread if the system cannot create one. `work` must not use objects
+/// that are destroyed when the process exits.
 void run_aside(std::function<void()> work);
 
-/// Holds a value that is freed in a separate thread if it is `large`, so that an interrupted call returns without
-/// waiting seconds for it.
+/// Wraps a value. A `large` value is freed in a separate thread, so that an interrupted call returns at once.
 template <class T>
 std::shared_ptr<T> freed_aside(T value, bool large) {
   if (!large) return std::make_shared<T>(std::move(value));

@@ -38,7 +38,7 @@ void CancelToken::begin(double parts) {
   run_ = whole(parts);
   done_ = before_;
   total_ = expected_ > 0 ? expected_ : run_;
-  if (expected_ == 0) last_check_ns_ = 0;  // the first poll of a separate run reports, even if the run is short
+  if (expected_ == 0) last_check_ns_ = 0;  // so that the first poll of a short separate run also reports
 }
 
 }  // namespace tilesim

@@ -7,26 +7,26 @@
 
 namespace tilesim {
 
-/// Long loops call `poll()` every few thousand steps. `poll` throws Cancelled once `request()` was called, and calls
-/// `check` (the binding looks for a pending signal there) at most about 20 times a second.
+/// Long loops call `poll()` every few thousand steps. After `request()`, `poll` throws Cancelled. At most 20 times a
+/// second, `poll` also calls the functions below.
 class CancelToken {
  public:
   void request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
   void poll();
-  /// Called from poll(); returns true to cancel. Set by the binding before the run.
+  /// Returns true to cancel the call; the binding looks for a pending signal here. May be empty.
   std::function<bool()> check;
-  /// Called from poll() with a fraction in [0, 1] or negative if unknown; may be empty.
+  /// Receives the completed fraction in [0, 1]; negative: unknown. May be empty.
   std::function<void(double)> progress;
   void set_fraction(double fraction) { fraction_ = fraction; }
 
-  /// Called from poll() with the completed and total parts once `begin` has set a total; may be empty.
+  /// Receives the numbers of completed and of all parts, once `begin` has set the total. May be empty.
   std::function<void(std::int64_t, std::int64_t)> counted;
-  /// Announces several runs with this many parts in total; 0: each run counts separately.
+  /// Announces that several runs have `parts` parts in total; 0: each run has its own total.
   void expect(double parts);
-  /// Begins a run of this many parts, after those completed so far.
+  /// Begins a run of `parts` parts; the parts of earlier runs count as completed.
   void begin(double parts);
-  /// Sets the completed parts of the run.
+  /// Sets the number of completed parts of the current run.
   void at(std::int64_t done) { done_ = before_ + done; }
 
  private:

@@ -1,5 +1,6 @@
-// Conversions between element types. Every source decodes without loss to one of four carriers (f32, f64, i64, u64),
-// chunk by chunk; each target encodes from those, rounding once. Common pairs have a direct loop.
+// Conversions between element types. Chunk by chunk, every source type is decoded without loss to one of four carrier
+// types (f32, f64, i64, u64); the target type is encoded from the carrier and rounds once. Common pairs have a direct
+// loop.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -33,7 +34,7 @@ float decoded(DType dtype, std::uint32_t code) {
   return format ? decode_float(*format, code & (2 * format->sign - 1)) : decode_e8m0(static_cast<std::uint8_t>(code));
 }
 
-/// Values of all codes of a float type of up to a byte.
+/// Values of all codes of a float type of at most a byte.
 const ByteTable& byte_table(DType dtype) {
   static const std::array<ByteTable, dtype_count> tables = [] {
     std::array<ByteTable, dtype_count> all{};
@@ -124,7 +125,8 @@ void decode_integers(const void* from, DType dtype, To* to, std::int64_t count) 
 
 bool carried_as_integer(DType dtype) { return is_integer(dtype) || dtype == D::boolean; }
 
-/// A carrier that holds every value of `from`; for float targets a float carrier if possible, because that is faster.
+/// A carrier that represents every value of `from`; for float targets, a float carrier if possible, because it is
+/// faster.
 Carrier carrier_of(DType from, DType to) {
   if (from == D::f64 || from == D::c128) return Carrier::f64;
   if (!carried_as_integer(from)) return Carrier::f32;
@@ -135,8 +137,9 @@ Carrier carrier_of(DType from, DType to) {
 
 // ---- encoding ------------------------------------------------------------------------------------------------------
 
-/// The leading 53 bits of an integer as a double. Dropped bits are lost (rounding toward zero), or, with `sticky`, set
-/// the last bit kept, so that one more rounding to at most 51 bits is as from the exact value (rounding to odd).
+/// The leading 53 bits of an integer as a double. Dropped bits are lost (rounding toward zero). With `sticky`, they set
+/// the last kept bit, so that a further rounding to at most 51 bits gives the same as from the exact value (rounding to
+/// odd).
 double leading_bits(std::uint64_t magnitude, bool negative, bool sticky) {
   const int drop = std::max(0, 64 - std::countl_zero(magnitude) - 53);
   std::uint64_t kept = magnitude >> drop;
@@ -188,7 +191,7 @@ void encode_powers(const From* from, std::uint8_t* to, std::int64_t count, Mode 
     to[i] = encode_e8m0(leading_bits(from[i], true), mode.rounding, mode.overflow);
 }
 
-/// Range of an integer type of `width` bits; the carriers i64 and u64 hold every bound.
+/// Range of an integer type of `width` bits; i64 and u64 represent every bound.
 struct IntegerRange {
   bool is_signed;
   int width;
@@ -196,7 +199,7 @@ struct IntegerRange {
   std::uint64_t high() const { return ~std::uint64_t{0} >> (64 - width + (is_signed ? 1 : 0)); }
 };
 
-/// A float's integer part modulo 2^64, or clamped to `range`. NaN gives 0; so does an infinity that is not clamped.
+/// A float's integer part modulo 2^64, or clamped to `range`. NaN gives 0; without clamping, an infinity also gives 0.
 std::uint64_t to_integer(double value, const IntegerRange& range, Overflow overflow) {
   constexpr double two63 = 0x1p63;
   if (overflow == Overflow::ieee) {
@@ -256,7 +259,7 @@ void encode_floats(const From* from, void* to, DType dtype, std::int64_t count, 
   encode_powers(from, bytes, count, mode);
 }
 
-/// Encodes complex numbers: each real part is followed by an imaginary zero.
+/// Encodes complex numbers: an imaginary zero follows each real part.
 template <class From>
 void encode_complex(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
   alignas(64) std::array<std::byte, chunk * 8> real;
@@ -299,7 +302,7 @@ void encode(const From* from, void* to, DType dtype, std::int64_t count, Mode mo
   }
 }
 
-/// One chunk; f32, f64, i64 and u64 sources are their own carrier and are not copied.
+/// Converts one chunk. Sources of type f32, f64, i64 and u64 are their own carrier and are not copied.
 void convert_chunk(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count, Mode mode) {
   alignas(64) std::array<std::byte, chunk * 8> buffer;
   void* carried = buffer.data();
@@ -333,7 +336,7 @@ void convert_chunk(const void* from, DType from_dtype, void* to, DType to_dtype,
   }
 }
 
-/// A complex number is true when either part is not zero.
+/// A complex number is true if one of its parts is not zero.
 void complex_to_bool(const void* from, DType part, std::uint8_t* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     std::array<std::uint8_t, 2> found{};
@@ -365,7 +368,7 @@ void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::
 
 void round_through(float* values, std::int64_t count, DType through) {
   if (through == D::f32 || through == D::f64) return;
-  std::array<std::uint16_t, chunk> codes;  // wide enough for every narrower float type
+  std::array<std::uint16_t, chunk> codes;  // wide enough for all narrower float types
   for (std::int64_t done = 0; done < count; done += chunk) {
     const std::int64_t part = std::min(chunk, count - done);
     convert_chunk(values + done, D::f32, codes.data(), through, part, {Rounding::nearest_even, Overflow::ieee});
@@ -374,7 +377,7 @@ void round_through(float* values, std::int64_t count, DType through) {
 }
 
 void tf32_round(float* values, std::int64_t count) {
-  // tf32 keeps f32's exponent and 10 of its mantissa bits: drops 13.
+  // tf32 keeps f32's exponent and 10 of its 23 mantissa bits.
   for (std::int64_t i = 0; i < count; ++i) {
     const auto raw = std::bit_cast<std::uint32_t>(values[i]);
     const std::uint32_t rounded = (raw + 0xFFF + (raw >> 13 & 1)) & 0xFFFF'E000;

@@ -17,7 +17,7 @@ struct DTypeInfo {
   int bits;
   DTypeClass kind;
   int mantissa;        ///< stored fraction bits of a float
-  int value_bits = 0;  ///< if fewer than the stored ones; else 0
+  int value_bits = 0;  ///< if fewer than the stored bits; else 0
 };
 
 using C = DTypeClass;

@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// Text of a file for a message: on one line, about `most` bytes long, never cut within a character.
+/// Text of a file for a message: on one line, about `most` bytes long, never cut inside a character.
 std::string shortened(const std::string& text, std::size_t most) {
   std::string result;
   for (const char c : text) {
@@ -24,7 +24,7 @@ std::string shortened(const std::string& text, std::size_t most) {
   return result;
 }
 
-/// The first of many allowed names, and the number of the others.
+/// The first of many allowed names, and how many others there are.
 std::string few(const std::string& allowed) {
   constexpr std::size_t most = 12;
   std::size_t count = 1, end = 0;
@@ -49,7 +49,7 @@ std::string compose(const UserError::Parts& parts) {
   return text;
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment distance).
+/// Number of insertions, deletions, substitutions and swaps of adjacent letters (optimal string alignment distance).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last, row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -88,7 +88,7 @@ std::string initials(std::string_view name) {
   return text;
 }
 
-/// The shortest of the names that begin with `word`, or null. A single letter matches too many.
+/// The shortest name that begins with `word`; null if there is none. A single letter would match too many names.
 const std::string* begun(std::string_view word, std::span<const std::string> candidates) {
   if (word.size() < 2) return nullptr;
   const std::string start = plain(word);

@@ -1,4 +1,4 @@
-// Error types: mistakes of the user, unsupported features and broken invariants.
+// Error types: mistakes of the user, unsupported features, and bugs.
 #pragma once
 
 #include <span>
@@ -14,15 +14,15 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A mistake of the user: the place, the offending value, the allowed values, the nearest spelling.
+/// A mistake of the user. The message has the place, the offending value, the allowed values and a suggestion.
 class UserError : public Error {
  public:
   struct Parts {
-    std::string what;        ///< what is wrong, a full sentence without the fields below
-    std::string place;       ///< file:line, JSON path, operation name; empty if absent
-    std::string value;       ///< the offending value as text; empty if absent
-    std::string allowed;     ///< what would be accepted
-    std::string suggestion;  ///< nearest legal spelling or remedy
+    std::string what;        ///< what is wrong: a sentence without the fields below
+    std::string place;       ///< file:line, JSON path or operation name; may be empty
+    std::string value;       ///< the offending value as text; may be empty
+    std::string allowed;     ///< values that would be accepted
+    std::string suggestion;  ///< nearest allowed spelling, or a remedy
   };
   explicit UserError(Parts parts);
   explicit UserError(const std::string& what) : UserError(Parts{what, {}, {}, {}, {}}) {}
@@ -32,31 +32,31 @@ class UserError : public Error {
   Parts parts_;
 };
 
-/// Legal input that Tilesim (or the chosen machine) cannot handle; names the operation.
+/// The input is legal, but Tilesim or the machine does not support it. The message names the operation.
 class Unsupported : public UserError {
  public:
   using UserError::UserError;
 };
 
-/// A bug of Tilesim, with the state that broke the invariant.
+/// A bug in Tilesim. The message describes the state.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown at a check point after cancellation was requested (Ctrl-C).
+/// CancelToken::poll throws it after a request to cancel (Ctrl-C).
 class Cancelled : public Error {
  public:
   Cancelled() : Error("cancelled") {}
 };
 
-/// The shortest candidate that starts with `word`, else the nearest by edit distance; empty if none is close.
+/// The shortest candidate that starts with `word`, else the closest by edit distance; empty if no candidate is close.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
-/// "a, b, c" for messages.
+/// Joins words for messages: "a, b, c".
 std::string join(std::span<const std::string> words, std::string_view separator = ", ");
 
-/// Throws InternalError with `message` unless `condition`.
+/// Throws InternalError with `message` if `condition` is false.
 inline void require(bool condition, const char* message) {
   if (!condition) throw InternalError(message);
 }

@@ -27,14 +27,14 @@ std::string reason(int error) { return std::generic_category().message(error); }
   throw UserError({"the file cannot be read", path, why, "a regular file", {}});
 }
 
-/// Rejects a zero byte, at which a C path would end.
+/// Rejects a path with a zero byte, at which a C string would end.
 void check_path(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     throw UserError({"a path holds a zero byte", path.substr(0, path.find('\0')), {}, "a path without", {}});
 }
 
 constexpr std::string_view hexadecimal = "0123456789abcdef";
-constexpr std::string_view mark = ".tilesim-";  ///< in names of temporaries, before 16 digits; other files lack it
+constexpr std::string_view mark = ".tilesim-";  ///< in names of temporary files, before 16 digits
 constexpr std::size_t digits = 16;
 
 std::string random_name() {
@@ -51,8 +51,8 @@ bool is_temporary(const std::string& name) {
   return random && (name.size() == end || name[end] == '.');
 }
 
-/// Removes files of killed writers from a directory; a running writer holds a lock on its file. Once per process,
-/// because the directory may be large.
+/// Removes files of killed writers from a directory; a running writer holds a lock on its file. Once per process and
+/// directory, because the directory may be large.
 void remove_abandoned(const std::filesystem::path& directory) {
   static std::mutex mutex;
   static std::set<std::filesystem::path> done;
@@ -73,14 +73,14 @@ void remove_abandoned(const std::filesystem::path& directory) {
 
 constexpr std::int64_t at_once = std::int64_t{4} << 20;
 constexpr std::int64_t synced_at_once = std::int64_t{32}
-                                        << 20;  // for which the last fsync, which cannot be cancelled, waits
+                                        << 20;  // the last fsync, which cannot be cancelled, waits for these
 
 }  // namespace
 
 InputFile::InputFile(std::string path, const std::string& owner) : path_(std::move(path)) {
   const std::string place = owner.empty() ? path_ : owner + ", file " + path_;
   check_path(path_);
-  // without O_NONBLOCK the opening of a pipe waits for a writer
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0 && errno == ENOENT) throw UserError({"no such file", place, {}, {}, {}});
   if (descriptor_ < 0) unreadable(place, reason(errno));
@@ -126,7 +126,7 @@ ReplacedFile::ReplacedFile(std::string path) : path_(std::move(path)) {
   const bool exists = ::stat(target_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
   direct_ = exists && !S_ISREG(status.st_mode);
-  if (exists && !direct_ && ::access(target_.c_str(), W_OK) != 0) fail(errno);  // a write-protected file is kept
+  if (exists && !direct_ && ::access(target_.c_str(), W_OK) != 0) fail(errno);  // keeps a write-protected file
   open();
   if (exists && !direct_ && ::fchmod(descriptor_, status.st_mode & 07777) != 0) errno = 0;
 }
@@ -135,7 +135,7 @@ void ReplacedFile::open() {
   const std::filesystem::path whole = target_;
   if (!direct_) remove_abandoned(whole.parent_path());
   for (struct stat status{};;) {
-    // keeps the extension, which some writers check
+    // Keep the extension, because some writers check it.
     const std::string name = "." + whole.stem().string().substr(0, 100) + random_name() + whole.extension().string();
     temporary_ = direct_ ? target_ : (whole.parent_path() / name).string();
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (direct_ ? 0 : O_CREAT | O_EXCL), 0666);
@@ -144,7 +144,7 @@ void ReplacedFile::open() {
       temporary_.clear();
       fail(error);
     }
-    // before the lock, another process may have removed it as abandoned
+    // Before the lock, another process may have removed the file as abandoned.
     if (direct_ || ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) return;
     if (::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
     ::close(descriptor_);
@@ -187,13 +187,13 @@ void ReplacedFile::write(const void* data, std::int64_t bytes) {
 void ReplacedFile::commit() {
   if (descriptor_ < 0) throw InternalError("a file is committed twice");
   if (!direct_ && ::fsync(descriptor_) != 0) fail(errno);
-  // renamed while the lock is held: an unlocked temporary may be removed
+  // Rename while the lock is held, because other processes remove unlocked temporary files.
   if (!direct_ && ::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) fail(errno);
   if (direct_) return;
-  // flushes the directory's entry against a loss of power; ignores errors, since some file systems do not support it
+  // Flush the directory entry, against a loss of power. Ignore errors, because some file systems do not support it.
   const std::string directory = std::filesystem::path(target_).parent_path().string();
   const int entry = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
   if (entry >= 0) {

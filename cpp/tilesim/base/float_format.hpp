@@ -1,5 +1,5 @@
-// Bit layouts of the float formats of up to 32 bits, and their decoding and correctly rounded encoding.
-// Private to the module: conversions go through convert() of dtype.hpp.
+// Bit layouts, decoding and correctly rounded encoding of the float formats of up to 32 bits. Private to base: other
+// modules call convert() of dtype.hpp.
 #pragma once
 
 #include <algorithm>
@@ -13,23 +13,22 @@
 
 namespace tilesim {
 
-/// Sign, exponent and mantissa fields as in IEEE 754, with the special codes of each format. Codes are without the
-/// sign.
+/// Sign, exponent and mantissa as in IEEE 754, and the special codes of the format. Codes exclude the sign bit.
 struct FloatFormat {
   int mantissa_bits;
-  int lowest_exponent;         ///< of the smallest normal number: 1 - bias
+  int lowest_exponent;         ///< exponent of the smallest normal number: 1 - bias
   std::uint32_t largest;       ///< code of the largest finite number
-  std::uint32_t infinity;      ///< code of infinity, 0 where the format has none
-  std::uint32_t not_a_number;  ///< code of NaN, 0 where the format has none
+  std::uint32_t infinity;      ///< code of infinity; 0: the format has no infinity
+  std::uint32_t not_a_number;  ///< code of NaN; 0: the format has no NaN
   std::uint32_t sign;          ///< the sign bit
-  bool negative_zero;          ///< false in the `uz` formats: there the code "negative zero" is the only NaN
+  bool negative_zero;          ///< false for the `uz` formats, where the code of -0 is the only NaN
 };
 
 inline constexpr FloatFormat format_f32{23, -126, 0x7F7F'FFFF, 0x7F80'0000, 0x7FC0'0000, 0x8000'0000, true};
 inline constexpr FloatFormat format_f16{10, -14, 0x7BFF, 0x7C00, 0x7E00, 0x8000, true};
 inline constexpr FloatFormat format_bf16{7, -126, 0x7F7F, 0x7F80, 0x7FC0, 0x8000, true};
 
-/// The formats of at most a byte, except f8e8m0fnu, which has neither sign nor mantissa.
+/// The formats of at most a byte, except f8e8m0fnu, which has no sign and no mantissa.
 struct NarrowFormat {
   DType dtype;
   FloatFormat format;
@@ -43,15 +42,15 @@ inline constexpr std::array<NarrowFormat, 10> narrow_formats{{
     {DType::f8e5m2fnuz, {2, -15, 0x7F, 0, 0x80, 0x80, false}},
     // Sun et al., "Hybrid 8-bit floating point training and inference for deep neural networks", NeurIPS 2019: bias 11.
     {DType::f8e4m3b11fnuz, {3, -10, 0x7F, 0, 0x80, 0x80, false}},
-    // As IEEE 754 would define them (StableHLO specification, Types).
+    // As IEEE 754 would define these sizes (StableHLO specification, Types).
     {DType::f8e4m3ieee, {3, -6, 0x77, 0x78, 0x7C, 0x80, true}},
     {DType::f8e3m4, {4, -2, 0x6F, 0x70, 0x78, 0x80, true}},
-    // OCP Microscaling formats (MX), version 1.0, sections 5.3.2 and 5.3.3: neither infinity nor NaN.
+    // OCP Microscaling formats (MX), version 1.0, sections 5.3.2 and 5.3.3: no infinity and no NaN.
     {DType::f6e2m3fn, {3, 0, 0x1F, 0, 0, 0x20, true}},
     {DType::f6e3m2fn, {2, -2, 0x1F, 0, 0, 0x20, true}},
     {DType::f4e2m1fn, {1, 0, 0x7, 0, 0, 0x8, true}},
 }};
-/// Null for any other dtype.
+/// Null if the dtype is not in the table.
 constexpr const FloatFormat* narrow_format(DType dtype) {
   for (const NarrowFormat& entry : narrow_formats)
     if (entry.dtype == dtype) return &entry.format;
@@ -62,12 +61,12 @@ namespace detail {
 
 constexpr std::uint32_t special_code(const FloatFormat& format, std::uint32_t sign) {
   if (!format.negative_zero) return format.not_a_number;
-  // As ml_dtypes: a format without NaN gives a zero of the opposite sign.
+  // As in ml_dtypes, NaN becomes a zero of the opposite sign in a format without NaN.
   if (format.not_a_number == 0) return sign ^ format.sign;
   return sign | format.not_a_number;
 }
 
-/// Code for a magnitude beyond the largest finite number; `infinite`: it is a true infinity.
+/// The code for a magnitude above the largest finite number. `infinite`: the value is infinity.
 constexpr std::uint32_t overflow_code(const FloatFormat& format, std::uint32_t sign, bool infinite, Rounding rounding,
                                       Overflow overflow) {
   if (overflow == Overflow::saturate || (rounding == Rounding::toward_zero && !infinite)) return sign | format.largest;
@@ -78,7 +77,7 @@ constexpr std::uint32_t overflow_code(const FloatFormat& format, std::uint32_t s
 
 }  // namespace detail
 
-/// Code of `value` in `format`, rounded once.
+/// The code of `value`, rounded once.
 inline std::uint32_t encode_float(const FloatFormat& format, double value, Rounding rounding, Overflow overflow) {
   const auto raw = std::bit_cast<std::uint64_t>(value);
   const std::uint32_t sign = (raw >> 63) != 0 ? format.sign : 0;
@@ -88,9 +87,9 @@ inline std::uint32_t encode_float(const FloatFormat& format, double value, Round
     return significand != 0 ? detail::special_code(format, sign)
                             : detail::overflow_code(format, sign, true, rounding, overflow);
   if (field != 0) significand |= std::uint64_t{1} << 52;
-  const int exponent = std::max(field, 1) - 1023;  // of the bit 2^52 of the significand
+  const int exponent = std::max(field, 1) - 1023;  // exponent of bit 2^52 of the significand
   const int scale = std::max(exponent, format.lowest_exponent);
-  // 52 - mantissa_bits <= drop: every format here is narrower than f64
+  // drop >= 52 - mantissa_bits > 0, because every format is narrower than f64
   const int drop = std::min(52 - format.mantissa_bits + (scale - exponent), 63);
   std::uint64_t kept = significand >> drop;
   if (rounding == Rounding::nearest_even) {
@@ -98,7 +97,7 @@ inline std::uint32_t encode_float(const FloatFormat& format, double value, Round
     const std::uint64_t rest = significand & (2 * half - 1);
     kept += rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0;
   }
-  // A carry out of the mantissa runs into the exponent, as it should.
+  // A carry out of the mantissa increments the exponent, which is the correct result.
   const std::uint64_t code =
       (static_cast<std::uint64_t>(scale - format.lowest_exponent) << format.mantissa_bits) + kept;
   if (code > format.largest) return detail::overflow_code(format, sign, false, rounding, overflow);
@@ -106,7 +105,7 @@ inline std::uint32_t encode_float(const FloatFormat& format, double value, Round
   return sign | static_cast<std::uint32_t>(code);
 }
 
-/// Value of a code of up to 16 bits; exact.
+/// The exact value of a code of up to 16 bits.
 inline float decode_float(const FloatFormat& format, std::uint32_t code) {
   const bool negative = (code & format.sign) != 0;
   const std::uint32_t magnitude = code & (format.sign - 1);
@@ -125,8 +124,8 @@ inline float decode_float(const FloatFormat& format, std::uint32_t code) {
   return negative ? -value : value;
 }
 
-/// f8e8m0fnu: a power of two, 2^(code - 127), with 0xFF for NaN (OCP MX, section 5.4.1). It has neither sign nor zero:
-/// zero and negative numbers give NaN, small ones the smallest power; a tie goes up, as in ml_dtypes.
+/// f8e8m0fnu is a power of two, 2^(code - 127), or NaN for 0xFF (OCP MX, section 5.4.1), without sign and zero. Zero
+/// and negative numbers become NaN, small numbers the smallest power. Ties round up, as in ml_dtypes.
 inline std::uint8_t encode_e8m0(double value, Rounding rounding, Overflow overflow) {
   if (!(value > 0)) return 0xFF;
   if (std::isinf(value)) return overflow == Overflow::saturate ? 0xFE : 0xFF;
@@ -141,7 +140,7 @@ inline float decode_e8m0(std::uint8_t code) {
   return code == 0xFF ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, static_cast<int>(code) - 127);
 }
 
-// The two 16-bit formats from and to f32 without branches, so that loops over them vectorize.
+// Conversions of the 16-bit formats from and to f32 have no branches, so that loops over them vectorize.
 
 inline float bf16_to_f32(std::uint16_t code) { return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16); }
 
@@ -152,7 +151,7 @@ inline std::uint16_t f32_to_bf16(float value) {
   return static_cast<std::uint16_t>((raw & 0x7FFF'FFFF) > 0x7F80'0000 ? nan : rounded);
 }
 
-/// `a` where the condition holds, otherwise `b`; without a branch.
+/// Returns `a` if the condition is true, else `b`, without a branch.
 inline std::uint32_t pick(bool condition, std::uint32_t a, std::uint32_t b) {
   const std::uint32_t mask = 0U - static_cast<std::uint32_t>(condition);
   return (a & mask) | (b & ~mask);
@@ -168,8 +167,8 @@ inline float f16_to_f32(std::uint16_t code) {
   return std::bit_cast<float>((word & 0x8000'0000) | magnitude);
 }
 
-/// Adding a power of two chosen from the exponent makes the f32 adder round at the right bit; subnormals and overflow
-/// fall out of the same sum (method of Maratyszcza's FP16 library).
+/// Adds a power of two that depends on the exponent, so that the f32 adder rounds at the right bit. The same sum
+/// handles subnormals and overflow (method of Maratyszcza's FP16 library).
 inline std::uint16_t f32_to_f16(float value) {
   const auto word = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t twice = word + word;

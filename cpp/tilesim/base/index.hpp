@@ -1,5 +1,4 @@
-// Conversion of signed indices for containers. Extents, axes and identifiers are signed; containers are indexed by
-// `std::size_t`.
+// Converts signed indices for containers: extents, axes and identifiers are signed, but containers use std::size_t.
 #pragma once
 
 #include <cstddef>

@@ -7,14 +7,14 @@
 
 namespace tilesim {
 
-/// Makes a token the current one of this thread's call until the scope ends; scopes nest. Null: disables polling.
+/// Sets the token of this thread's call until the scope ends; scopes nest. Null: calls cannot be cancelled.
 class CancelScope {
  public:
   explicit CancelScope(CancelToken* token);
   ~CancelScope();
   CancelScope(const CancelScope&) = delete;
   CancelScope& operator=(const CancelScope&) = delete;
-  static CancelToken* current();  ///< null: nothing can cancel this thread's call
+  static CancelToken* current();  ///< null: this thread's call cannot be cancelled
 
  private:
   CancelToken* outer_;
@@ -25,9 +25,9 @@ extern constinit thread_local std::int64_t left;  ///< units until the next poll
 void poll();
 }  // namespace interrupt
 
-/// Counts work of this thread in units of some nanoseconds (an element, a token of a text, an operand), and polls the
-/// call's token every 65,536 units. Throws Cancelled: unfinished results must be private to the caller. Not for
-/// destructors.
+/// Counts work of this thread in units of a few nanoseconds (an element, a token of text, an operand) and polls the
+/// call's token every 65,536 units. Throws Cancelled, so unfinished results must be private to the caller. Do not call
+/// it in destructors.
 inline void worked(std::int64_t units) {
   if ((interrupt::left -= units) < 0) interrupt::poll();
 }

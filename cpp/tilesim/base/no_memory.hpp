@@ -1,4 +1,4 @@
-// The error for allocations that exceed the memory of the host; it names the object. Python raises MemoryError.
+// The error for allocations that exceed the host's memory. Python raises MemoryError.
 #pragma once
 
 #include <new>
@@ -7,7 +7,7 @@
 
 namespace tilesim {
 
-/// Thrown if elements cannot be allocated; the text has dtype, shape, bytes, and through `naming` the tensor.
+/// Thrown if elements cannot be allocated. The text has dtype, shape and bytes; `naming` adds the tensor.
 class OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string text) : text_(std::move(text)) {}
@@ -17,7 +17,7 @@ class OutOfMemory : public std::bad_alloc {
   std::string text_;
 };
 
-/// Runs `call`; prefixes the text of an out-of-memory exception with `place`, unless an inner caller has done so.
+/// Runs `call`. If it runs out of memory, prefixes the error's text with `place`, unless an inner call of `naming` did.
 template <class Call>
 auto naming(const std::string& place, Call&& call) {
   try {

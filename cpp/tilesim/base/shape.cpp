@@ -8,7 +8,7 @@ namespace tilesim {
 
 namespace {
 
-/// With this limit, bytes and bits of a tensor are below 2^63 for any dtype.
+/// With this limit, bytes and bits of a tensor of any dtype are below 2^63.
 constexpr std::int64_t largest_count = std::int64_t{1} << 56;
 
 }  // namespace
@@ -19,7 +19,7 @@ std::int64_t element_count(const Shape& shape) {
   for (std::int64_t extent : shape) {
     if (extent < 0) throw UserError({"a shape has a negative extent", {}, to_string(shape), "extents >= 0", {}});
     zero |= extent == 0;
-    // counts extents next to a zero too, because strides are products of them
+    // Counts the other extents even if one is zero, because strides are products of them.
     if (extent > 0 && (__builtin_mul_overflow(count, extent, &count) || count > largest_count))
       throw UserError({"a tensor has too many elements", {}, to_string(shape), "at most 2^56", {}});
   }
@@ -58,7 +58,7 @@ std::string to_string(const Shape& shape) {
 std::optional<Shape> narrow_reshaped(const Shape& from, const Shape& narrow, const Shape& to) {
   Shape result;
   std::size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {  // runs of axes that hold the same elements
+  while (i < from.size() || j < to.size()) {  // groups of axes with the same elements
     const std::size_t first = i, begin = j;
     std::int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
     while (a != b) {

@@ -15,7 +15,7 @@ namespace tilesim {
 
 std::int64_t cycles_at_or_after(const Instant& t, Clock clock) {
   const Int128 product = static_cast<Int128>(t.cycles) * clock.hertz;
-  const Int128 quotient = product / t.hertz;  // toward zero: already the ceiling of a negative quotient
+  const Int128 quotient = product / t.hertz;  // rounds toward zero, which is the ceiling of a negative quotient
   const Int128 cycles = quotient * t.hertz < product ? quotient + 1 : quotient;
   require(cycles <= std::numeric_limits<std::int64_t>::max(), "an instant is beyond 2^63 cycles of a clock");
   return static_cast<std::int64_t>(cycles);
@@ -31,7 +31,7 @@ struct Unit {
 constexpr std::int64_t kilo = 1'000, mega = kilo * kilo, giga = mega * kilo, tera = giga * kilo, peta = tera * kilo;
 constexpr std::int64_t kibi = 1'024, mebi = kibi * kibi, gibi = mebi * kibi, tebi = gibi * kibi;
 
-/// The first of each list is the base unit.
+/// The first entry of each list is the base unit.
 constexpr Unit frequencies[] = {{"Hz", 1}, {"kHz", kilo}, {"MHz", mega}, {"GHz", giga}};
 constexpr Unit sizes[] = {{"B", 1},     {"KiB", kibi}, {"MiB", mebi}, {"GiB", gibi}, {"TiB", tebi},
                           {"kB", kilo}, {"KB", kilo},  {"MB", mega},  {"GB", giga},  {"TB", tera}};
@@ -48,7 +48,7 @@ struct Decimal {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Takes an unsigned decimal number with optional fraction and exponent off the front of `text`.
+/// Removes an unsigned decimal number with optional fraction and exponent from the start of `text`.
 bool take_number(std::string_view& text, Decimal& number) {
   std::size_t i = 0;
   bool any = false, fraction = false;
@@ -87,7 +87,7 @@ std::string unit_list(std::span<const Unit> units) {
   return text;
 }
 
-/// digits * 10^exponent * factor, where that is an integer of 63 bits.
+/// Computes digits * 10^exponent * factor; returns false if the result is not an integer of 63 bits.
 bool scale(Decimal number, std::int64_t factor, std::int64_t& result) {
   Int128 value = static_cast<Int128>(number.digits) * factor;
   for (; number.exponent < 0 && value != 0; ++number.exponent) {
@@ -102,7 +102,7 @@ bool scale(Decimal number, std::int64_t factor, std::int64_t& result) {
   return value <= std::numeric_limits<std::int64_t>::max();
 }
 
-/// The suggestion for a unit of bits, "Gb/s" or "Gbps": the number of bytes; else `close`.
+/// The suggestion for a unit of bits, "Gb/s" or "Gbps": the number in bytes; else `close`.
 std::string in_bytes(Decimal number, std::string_view unit, const std::vector<std::string>& names,
                      const std::string& close) {
   std::string bytes(unit);

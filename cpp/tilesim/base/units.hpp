@@ -1,4 +1,4 @@
-// Types for quantities (cycles, bytes, hertz) and clocks whose times compare exactly.
+// Types of quantities (cycles, bytes, hertz), and clocks whose times compare exactly.
 #pragma once
 
 #include <compare>
@@ -10,13 +10,13 @@ namespace tilesim {
 
 __extension__ using Int128 = __int128;  ///< for exact products of 64-bit counts
 
-/// A clock domain's frequency in hertz. Periods are never rounded.
+/// The frequency of a clock in hertz; periods are never rounded.
 struct Clock {
   std::int64_t hertz = 1;
   friend bool operator==(const Clock&, const Clock&) = default;
 };
 
-/// An instant: an integer count of cycles of a clock. Instants of different clocks compare by cross-multiplication.
+/// A point in time as a number of cycles of a clock. Cross-multiplication compares points of different clocks exactly.
 struct Instant {
   std::int64_t cycles = 0;
   std::int64_t hertz = 1;
@@ -26,10 +26,10 @@ inline std::strong_ordering compare(const Instant& a, const Instant& b) {
   const auto right = static_cast<Int128>(b.cycles) * a.hertz;
   return left <=> right;
 }
-/// First cycle of `clock` that is not before `t` (exact ceiling).
+/// The first cycle of `clock` that does not begin before `t`.
 std::int64_t cycles_at_or_after(const Instant& t, Clock clock);
 
-/// Parses a quantity with unit, as machine files write it. Throws UserError on a missing or wrong unit.
+/// Each parser below reads a quantity with unit, as in machine files. Throws UserError for a missing or wrong unit.
 /// "940 MHz" -> 940000000; "1.5 GHz"
 std::int64_t parse_frequency(std::string_view text);
 /// "16 MiB", "32 KiB", "64 B", "1 GB" (decimal) -> bytes

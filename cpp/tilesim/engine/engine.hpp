@@ -1,4 +1,4 @@
-// Simulates Programs over time: events, cores, DMA, network and memory; jobs and sessions.
+// The public interface of the engine: it simulates programs over time, as sessions of jobs.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace tilesim {
 
 /// A simulation in progress. Jobs on disjoint cores run concurrently and share network and memory. Jobs on the same
-/// core run one after the other, by (arrival, priority, submission). If the core has contexts for both, and each fits
-/// its share of the scratchpad, they run concurrently and share the core's units.
+/// core run one after the other, ordered by (arrival, priority, submission). Two jobs on a core run concurrently and
+/// share its units if the core has contexts for both and each fits its share of the scratchpad.
 class Session {
  public:
   explicit Session(const Machine& machine, SimulateOptions options = {});
@@ -23,9 +23,9 @@ class Session {
   int submit(Job job);  ///< returns the job's id
   /// Processes all events up to and including `core_cycles`; returns false when no work is left.
   bool run_until(std::int64_t core_cycles);
-  void run();                ///< runs to the end; on a deadlock throws InternalError with the waiting queues
-  std::int64_t now() const;  ///< core cycles
-  std::optional<std::int64_t> finished(int job) const;  ///< core cycle of completion
+  void run();                ///< runs to the end; on deadlock, throws InternalError that lists the waiting queues
+  std::int64_t now() const;  ///< current time in core cycles
+  std::optional<std::int64_t> finished(int job) const;  ///< core cycle in which the job completed; empty: not yet
   Result result() const;
 
  private:
@@ -33,7 +33,7 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// Simulates one job, on cores 0..n-1 unless `cores` is given. Extrapolates long programs if `options` allow it.
+/// Simulates one job, on cores 0 to n-1 if `cores` is empty. Extrapolates long programs if `options` allow it.
 Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {},
                 std::vector<std::int64_t> cores = {});
 

@@ -37,11 +37,11 @@ Result simulate_whole(const program::Program& program, const Machine& machine, c
   session.submit(std::move(job));
   session.run();
   Result result = session.result();
-  result.jobs.clear();  // a single program has no jobs
+  result.jobs.clear();  // a single program has no jobs to report
   return result;
 }
 
-/// Whether a program is long enough to search for steady loops. With bank memory, long sequences of equal layers are
+/// Whether to search a program for steady loops: it must be long. With bank memory, long sequences of equal layers are
 /// especially slow. A program that executes each statement only a few times has no useful loops.
 bool is_long(const program::Program& program, const Machine& machine, const SimulateOptions& options) {
   constexpr std::int64_t few_statements = 100000, executions = 100;  // `executions`: per statement of larger programs

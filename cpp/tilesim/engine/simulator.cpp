@@ -32,7 +32,7 @@ SimulateOptions Simulator::with_port(const Machine& machine, SimulateOptions opt
 bool Simulator::run_until(std::int64_t cycles) {
   CancelToken* const cancel = chip_.options.cancel;
   while (transfers_.advance(cycles, cancel) && !agenda_.empty() && agenda_.next() <= cycles) {
-    // Polls before an event is taken: an interrupted session can continue.
+    // Poll before the next event is removed, so that an interrupted session can continue.
     if ((agenda_.taken() & 0xFFF) == 0xFFF && cancel) {
       cancel->at(totals_.tile_operations);
       cancel->poll();
@@ -40,7 +40,7 @@ bool Simulator::run_until(std::int64_t cycles) {
     const Event event = agenda_.take();
     try {
       process(event);
-    } catch (const Cancelled&) {  // only the cursor polls inside an event, before any change
+    } catch (const Cancelled&) {  // within an event, only the cursor polls, before any change
       agenda_.put_back(event);
       throw;
     }
@@ -59,7 +59,7 @@ void Simulator::process(const Event& event) {
   if (Stream* const stream = jobs_.streams().find(event.stream()))
     deliver(*stream, event);
   else
-    agenda_.drop(event);  // a signal without waiting stream, or a wake of a queue that was removed
+    agenda_.drop(event);  // a signal to an ended stream, or a wake of a removed queue
 }
 
 void Simulator::deliver(Stream& stream, const Event& event) {
@@ -130,7 +130,7 @@ void Simulator::deadlock() const {
     }
   }
   if (!transfers_.idle()) text += " for units without an answer;";
-  // If waits depend on tensors, the checker could not prove that the program ends: report it as the program's error.
+  // If waits depend on tensor values, the checker cannot prove that the program ends, so this is the program's error.
   for (const auto& [id, job] : jobs_.live())
     if (job->reader && job->reader->used())
       throw program::RaceError({text, job->job.program->program().name, {}, {}, {}});

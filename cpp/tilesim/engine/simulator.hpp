@@ -1,4 +1,4 @@
-// The simulator: its components, and the loop over their events.
+// The simulator: its components, and the loop that processes their events.
 #pragma once
 
 #include <cstdint>

@@ -14,9 +14,9 @@ namespace tilesim {
 
 namespace {
 
-constexpr std::int64_t most_positions = std::int64_t{1} << 30;  // of a cache whose shared pages are counted
+constexpr std::int64_t most_positions = std::int64_t{1} << 30;  // largest cache whose shared pages are counted
 
-/// Elements of a constant of integers; empty if only the data give them.
+/// Elements of an integer constant; empty if the value depends on data.
 std::optional<Array> known_integers(const Graph& graph, const GraphFunction& function, ValueId value) {
   for (const Op& op : function.ops) {
     if (op.kind != Kind::constant || op.results[0] != value) continue;
@@ -27,7 +27,7 @@ std::optional<Array> known_integers(const Graph& graph, const GraphFunction& fun
   return std::nullopt;
 }
 
-/// The sum of s + by, between 0 and `most`, over s of [0, count).
+/// Sum over s in [0, count) of s + by, clamped to [0, most].
 double sum_between(std::int64_t count, std::int64_t by, std::int64_t most) {
   const std::int64_t from = std::clamp<std::int64_t>(-by, 0, count);
   const std::int64_t to = std::clamp<std::int64_t>(most - by, from, count);
@@ -36,18 +36,18 @@ double sum_between(std::int64_t count, std::int64_t by, std::int64_t most) {
          static_cast<double>(count - to) * static_cast<double>(most);
 }
 
-/// Keys [begin, end) that some query of a row sees, and the number of (query, visible key) pairs.
+/// Keys [begin, end) that at least one query of a row sees, and the number of pairs (query, visible key).
 struct Seen {
   std::int64_t begin = 0, end = 0;
   double pairs = 0;
-  std::int64_t queries = 0;  ///< that see some
+  std::int64_t queries = 0;  ///< queries that see at least one key
 };
 Seen seen_of(const Op& op, const AttentionShape& shape, std::int64_t length) {
   if (shape.queries == 0 || length == 0) return {};
   const std::int64_t window = op.attributes.integer("window", 0), offset = shape.offset(op, length);
   const bool causal = op.attributes.flag("causal");
   Seen seen{0, length, static_cast<double>(shape.queries) * static_cast<double>(length), shape.queries};
-  std::int64_t first = 0, last = shape.queries;  // queries that see some
+  std::int64_t first = 0, last = shape.queries;  // range of queries that see at least one key
   if (causal) {
     seen.end = std::clamp<std::int64_t>(shape.queries + offset, 0, length);
     seen.pairs = sum_between(shape.queries, offset + 1, length);
@@ -62,7 +62,7 @@ Seen seen_of(const Op& op, const AttentionShape& shape, std::int64_t length) {
   return seen;
 }
 
-/// Counts distinct page rows that entries [b, ..] of a table name for keys [begin, end) of each batch row.
+/// Counts the distinct page rows to which table entries [b, ..] map the keys [begin, end) of each batch row.
 class SharedPages {
  public:
   SharedPages(const Array& table, const AttentionShape& shape)
@@ -128,7 +128,7 @@ AttentionReach attention_reach(const Graph& graph, const GraphFunction& function
     longest = std::max(longest, seen.end - seen.begin);
     if (places) places->add(b, seen.begin, seen.end);
   }
-  // All entries of an unknown table may name the same page.
+  // All entries of a table that depends on data may name the same page.
   if (shape.paged()) reach.rows = places ? places->count() : std::min(longest, shape.page);
   return reach;
 }

@@ -68,7 +68,7 @@ ValueId Builder::scalar(double value, DType dtype) {
   weight.source = Weight::Source::data;
   weight.data = wide.to(dtype);
   weight.trainable = false;
-  char text[40];  // the shortest form that reads back: equal numbers share the weight
+  char text[40];  // the shortest form that reads back, so that equal numbers share the weight
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   return this->weight(std::string(tilesim::name(dtype)) + "(" + std::string(text, end) + ")", std::move(weight));
 }
@@ -121,7 +121,7 @@ ValueId Builder::matmul(ValueId a, ValueId b, ValueId bias, const std::string& n
                      {},
                      {}});
   const std::int64_t a_batch = std::max<std::int64_t>(0, rank(a) - 2), b_batch = std::max<std::int64_t>(0, rank(b) - 2);
-  // Batch axes broadcast as in numpy; if b has none, a's batch axes are rows.
+  // Batch axes broadcast as in numpy. If b has no batch axes, those of a become rows.
   const Shape a_lead(type(a).shape.begin(), type(a).shape.begin() + a_batch);
   const Shape b_lead(type(b).shape.begin(), type(b).shape.begin() + b_batch);
   const Shape lead = b_batch == 0 ? Shape{} : broadcast_shapes(a_lead, b_lead);

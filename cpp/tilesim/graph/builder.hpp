@@ -1,4 +1,4 @@
-// Builds a GraphFunction of a Graph operation by operation, inferring types as it goes.
+// Builds a GraphFunction operation by operation and infers the type of each result.
 #pragma once
 
 #include <map>
@@ -12,32 +12,32 @@ namespace tilesim {
 
 class Builder {
  public:
-  /// Builds `graph.functions[function]`, or a new function named `name`.
+  /// Builds the graph's function `name`; creates it if it does not exist.
   Builder(Graph& graph, const std::string& name);
   std::int32_t function_index() const { return function_; }
-  /// Continues in a copy of the graph.
+  /// Continues to build in `copy`, a copy of the graph.
   void go_on_in(Graph& copy) { graph_ = &copy; }
 
   ValueId input(const std::string& name, TensorType type);
-  ValueId weight(const std::string& name, Weight weight);  ///< a constant operation; equal names share the weight
-  ValueId scalar(double value, DType dtype);               ///< rank 0 constant
-  /// Adds an operation of any kind. An empty `name` is derived from the kind. Throws UserError on a rule violation.
+  ValueId weight(const std::string& name, Weight weight);  ///< adds a constant operation; equal names share the weight
+  ValueId scalar(double value, DType dtype);               ///< constant of rank 0
+  /// Adds an operation of any kind; derives an empty `name` from the kind. Throws UserError if the kind forbids it.
   std::vector<ValueId> op(Kind kind, std::vector<ValueId> operands, Attributes attributes = {},
                           const std::string& name = {}, int results = 1, std::vector<std::int32_t> functions = {});
-  // The usual ones.
+  // Shorthands for common operations.
   ValueId elementwise(Function function, std::vector<ValueId> operands, const std::string& name = {});
   ValueId matmul(ValueId a, ValueId b, ValueId bias = no_value,
                  const std::string& name = {});  ///< numpy matmul, batched
   ValueId convert(ValueId x, DType dtype);
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
-  /// Sets the location in the user's model for the operations that follow.
+  /// Sets the location in the user's model for operations added from now on.
   void set_source(std::string source) { source_ = std::move(source); }
-  /// Declares an output. A value that must keep another name (an input, another output) is copied.
+  /// Declares an output. Copies a value whose name must not change (an input, another output).
   void output(ValueId value, const std::string& name = {});
   void alias(int output, int input);
   const TensorType& type(ValueId value) const;
-  /// Sets graph.main to this function and checks it.
+  /// Makes this function the graph's entry function and checks it.
   void finish();
 
  private:
@@ -48,8 +48,8 @@ class Builder {
   Graph* graph_;
   std::int32_t function_;
   std::string source_;
-  std::map<std::string, int> used_;         ///< names, with the last number that made one unique
-  std::map<std::string, ValueId> weights_;  ///< values of constant operations, by weight
+  std::map<std::string, int> used_;         ///< names, with the last number appended to each
+  std::map<std::string, ValueId> weights_;  ///< by weight: result of its constant operation
 };
 
 }  // namespace tilesim

@@ -141,7 +141,7 @@ class Checker {
   enum class State : std::uint8_t { untouched, open, done };
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-  /// Visits callees first. A function that is reached while its own visit is open calls itself.
+  /// Visits callees first. If a function is reached while its own visit is not finished, it calls itself.
   void visit(std::size_t number) {
     if (state_[number] == State::done) return;
     const GraphFunction& function = graph_.functions[number];
@@ -163,7 +163,7 @@ class Checker {
     check_function(function);
   }
 
-  /// Readers of a graph follow its calls recursively.
+  /// Code that reads a graph follows its calls recursively, so the depth is limited.
   [[noreturn]] static void too_deep(const GraphFunction& function, const Op& op) {
     throw UserError({"functions call each other too deeply",
                      rules::place_of(function, op),
@@ -201,7 +201,7 @@ class Checker {
     }
   }
 
-  /// Requires that groups and pairs name devices of the graph, if the graph states their number.
+  /// Requires that groups and pairs name devices of the graph, if the graph gives their number.
   void check_members(const GraphFunction& function, const Op& op) const {
     if (graph_.devices == 1) return;
     for (const char* name : {"groups", "pairs"}) {
@@ -349,11 +349,11 @@ class Checker {
 
   const Graph& graph_;
   std::vector<State> state_;
-  std::vector<int> depth_;  ///< levels of calls, its own counted
+  std::vector<int> depth_;  ///< levels of calls, including the function
   std::vector<std::string> path_;
 };
 
-/// Limits the operations after inlining: a file of a few lines must not expand to billions of operations.
+/// Limits the number of operations after inlining: a short file must not expand to billions of operations.
 void check_built(const Graph& graph) {
   constexpr std::int64_t most = 1 << 20;
   std::vector<std::int64_t> built(graph.functions.size(), -1);

@@ -18,7 +18,7 @@ namespace {
 
 std::int64_t packed(const TensorType& type) { return packed_bytes(type.dtype, element_count(type.shape)); }
 
-/// Number of positions of a tensor axis of `extent` that an access reaches, without holes and padding.
+/// Number of positions of a tensor axis of `extent` elements that an access reaches, without gaps and padding.
 std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, const std::vector<std::int64_t>& extents) {
   constexpr std::int64_t limit = std::int64_t{1} << 22;
   std::int64_t points = 1;
@@ -27,8 +27,7 @@ std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, cons
   const bool plain =
       axis.terms.size() == 1 && axis.terms[0].coefficient == 1 && axis.constant == 0 && axis.divisor == 1;
   if (plain) return std::min(extent, extents[at(axis.terms[0].dim)]);
-  if (points > limit || extent > limit)
-    return std::min<std::int64_t>(extent, 1);  // too large to count: a bound that holds
+  if (points > limit || extent > limit) return std::min<std::int64_t>(extent, 1);  // too large to count: a valid bound
   std::vector<bool> touched(at(extent), false);
   std::vector<std::int64_t> index(axis.terms.size(), 0);
   for (std::int64_t point = 0; point < points; ++point) {
@@ -43,9 +42,9 @@ std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, cons
   return std::ranges::count(touched, true);
 }
 
-/// Restricts the domain to keys that some query sees, by causality and window.
+/// Restricts the domain to keys that at least one query sees, given causality and window.
 void see_keys(Domain& nest, const Op& op) {
-  constexpr std::size_t queries = 3, keys = 5;  // dims of its domain
+  constexpr std::size_t queries = 3, keys = 5;  // dims of the domain
   const std::int64_t all = nest.extents[keys], window = op.attributes.integer("window", 0);
   const std::int64_t offset = op.attributes.integer("causal_offset", all - nest.extents[queries]);
   const std::int64_t end =
@@ -54,7 +53,7 @@ void see_keys(Domain& nest, const Op& op) {
   nest.extents[keys] = end - begin;
 }
 
-/// Number of mask elements whose (query, key) pair is visible, for a mask that varies over queries and keys.
+/// Number of mask elements whose pair (query, key) is visible, if the mask varies over queries and keys.
 std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, const Op& op) {
   constexpr std::size_t queries = 3, keys = 5;
   const std::size_t rank = mask.size();
@@ -72,7 +71,7 @@ std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, co
   return pairs;
 }
 
-/// Bytes of operand `index` of an attention: no query reads hidden keys; lengths and pages steer transfers.
+/// Bytes of operand `index` of an attention. No query reads hidden keys; lengths and pages only determine transfers.
 std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
   if (index > attention_mask) return 0;
@@ -83,7 +82,7 @@ std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, 
     const std::int64_t rows = attention_reach(graph, function, op).rows * shape.key_heads;
     return packed_bytes(type.dtype, shape.batch == 0 ? 0 : rows * type.shape[3]);
   }
-  if (shape.lengths) return 0;  // as far as data says
+  if (shape.lengths) return 0;  // all lengths may be 0
   Domain nest = domain(function, op);
   if (const auto pairs = seen_pairs(type.shape, nest, op)) return packed_bytes(type.dtype, *pairs);
   see_keys(nest, op);
@@ -96,7 +95,7 @@ std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, 
   return packed_bytes(type.dtype, elements);
 }
 
-/// Lower bound of the bytes of operand `index` that the operation reads.
+/// Lower bound on the bytes of operand `index` that the operation reads.
 std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
   const auto result = [&] { return element_count(function.value(op.results[0]).type.shape); };
@@ -104,14 +103,14 @@ std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, co
     case Kind::gather:
     case Kind::embedding:
     case Kind::dynamic_slice:
-      if (index == 0 && op.attributes.text("mode", "clip") == "fill") return 0;  // all indices may lie outside
-      if (index > 0 && op.kind == Kind::dynamic_slice) return 0;                 // positions steer transfers
+      if (index == 0 && op.attributes.text("mode", "clip") == "fill") return 0;  // all indices may be outside
+      if (index > 0 && op.kind == Kind::dynamic_slice) return 0;                 // positions only determine transfers
       return index == 0 ? std::min(packed(type), packed_bytes(type.dtype, result())) : packed(type);
     case Kind::ragged_contract:  // all rows may belong to one group
       if (index != 1 || type.shape[0] == 0) return packed(type);
       return element_count(function.value(op.operands[0]).type.shape) == 0 ? 0 : packed(type) / type.shape[0];
     case Kind::dynamic_update:
-      if (index > 1) return 0;  // positions steer transfers
+      if (index > 1) return 0;  // positions only determine transfers
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,
                           element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
@@ -119,7 +118,7 @@ std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, co
       return attention_bytes(graph, function, op, index);
     case Kind::linear_solve: {
       if (index != 0 || element_count(type.shape) == 0) return packed(type);
-      const std::int64_t n = type.shape.back();  // one side of the diagonal, which may be known
+      const std::int64_t n = type.shape.back();  // one side of the diagonal, without the diagonal
       return packed_bytes(type.dtype, element_count(type.shape) / n * (n - 1) / 2);
     }
     case Kind::slice:
@@ -140,12 +139,12 @@ std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, co
   return packed_bytes(type.dtype, elements);
 }
 
-/// The weights that a function and its callees read, by name, with the bytes touched of each.
+/// By name of weight: the bytes that a function and its callees read.
 class Reads {
  public:
   explicit Reads(const Graph& graph) : graph_(graph) {}
 
-  /// Bytes touched of `value` of function `number`, at most its size.
+  /// Bytes of `value` of function `number` that operations read, at most its size.
   std::int64_t of_value(std::int32_t number, ValueId value) {
     const GraphFunction& function = graph_.functions[at(number)];
     for (const ValueId output : function.outputs)
@@ -153,7 +152,7 @@ class Reads {
     return by_operations(number, value, nullptr);
   }
 
-  /// Bytes that an in-place change of an input moves: parts read before or after the change, without written parts.
+  /// Bytes that an in-place change of an input moves: parts that are read before or after the change; written parts.
   struct Change { std::int64_t read = 0, written = 0; };
   /// The change of `input` of function `number` to `output`; empty if it is not in place.
   std::optional<Change> in_place(std::int32_t number, ValueId input, ValueId output) {
@@ -175,7 +174,7 @@ class Reads {
         const GraphFunction& body = graph_.functions[at(op.functions[1])];
         const auto state = static_cast<std::size_t>(made - op.results.begin());
         change = in_place(op.functions[1], body.inputs[state], body.outputs[state]);
-        // Each trip may change the same part; a loop of unknown trips may have none.
+        // Each trip may change the same part; a loop with an unknown number of trips may run zero trips.
         if (change && op.attributes.integer("trips", 0) == 0) change = Change{0, 0};
       }
       if (!change) return std::nullopt;
@@ -209,8 +208,8 @@ class Reads {
   }
 
  private:
-  /// Bytes of a value that operations other than `except` touch, at most its size. `passed_on`: copies that are outputs
-  /// do not count.
+  /// Bytes of a value that operations except `except` read, at most its size. `passed_on`: copies that are outputs do
+  /// not count.
   std::int64_t by_operations(std::int32_t number, ValueId value, const Op* except, bool passed_on = false) {
     const GraphFunction& function = graph_.functions[at(number)];
     const std::int64_t all = packed(function.value(value).type);
@@ -220,7 +219,7 @@ class Reads {
       const Op& op = function.ops[reader];
       if (!counts[reader] || &op == except) continue;
       if (passed_on && op.kind == Kind::copy && std::ranges::count(function.outputs, op.results[0]) > 0) continue;
-      std::int64_t most = 0;  // what an operation names twice it may read once
+      std::int64_t most = 0;  // an operand that occurs twice may be read once
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
         if (op.operands[i] != value) continue;
         const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
@@ -231,7 +230,7 @@ class Reads {
     return std::min(sum, all);
   }
 
-  /// Bytes of operand `index` that an operation touches; for a movement at most what others touch of its result.
+  /// Bytes of operand `index` that an operation reads; for a movement, at most what others read of its result.
   std::int64_t moved_on(std::int32_t number, const Op& op, std::size_t index) {
     const GraphFunction& function = graph_.functions[at(number)];
     const double left = index < 2 ? share_left(graph_, function, op, static_cast<int>(index)) : 1;
@@ -243,7 +242,7 @@ class Reads {
       return std::clamp<std::int64_t>(read, 0, touched);
     }
     if (op.kind == Kind::while_loop) return std::min(touched, of_state(number, op, index));
-    if (touched > 0 && is_pointwise(function, op, index)) {  // no more elements than others touch of its result
+    if (touched > 0 && is_pointwise(function, op, index)) {  // at most the elements that others read of its result
       const int wide = std::max(1, bits(function.value(op.results[0]).type.dtype));
       const TensorType& type = function.value(op.operands[index]).type;
       const std::int64_t read = ceil_div(8 * of_result(number, op.results[0]), wide);
@@ -253,15 +252,15 @@ class Reads {
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;
     const std::int64_t whole = packed(function.value(op.results[0]).type), read = of_result(number, op.results[0]);
-    // A broadcast element is read once for many results; all reads of a pad or concat may fall on other operands or
+    // A broadcast element is read once for many results. For a pad or concat, all reads may be of other operands or
     // padding.
     const std::int64_t copies = std::max<std::int64_t>(1, ceil_div(whole, touched));
     if (op.kind == Kind::broadcast) return std::min(touched, ceil_div(read, copies));
     return std::clamp<std::int64_t>(read - std::max<std::int64_t>(0, whole - touched), 0, touched);
   }
 
-  /// Bytes of the initial value of a loop's state: what its first trip reads, or all trips leave of a result that is
-  /// read. A loop of unknown trips may have none, or enough to overwrite all.
+  /// Bytes of the initial value of a loop's state: what the first trip reads, or what all trips keep of a result that
+  /// is read. A loop with an unknown number of trips may run zero trips, or enough to overwrite everything.
   std::int64_t of_state(std::int32_t number, const Op& op, std::size_t index) {
     const std::int32_t body = op.functions[1];
     const GraphFunction& function = graph_.functions[at(body)];
@@ -278,7 +277,7 @@ class Reads {
     return trips == 0 ? std::min(bytes, result) : bytes;
   }
 
-  /// For each value of a function, the operations that read it, each once, in order.
+  /// Per value of a function: the operations that read it, each once, in order.
   const std::vector<std::vector<std::size_t>>& readers(std::int32_t number) {
     const auto [found, fresh] = readers_.try_emplace(number);
     if (!fresh) return found->second;
@@ -318,7 +317,7 @@ class Reads {
     return cached_[key] = is;
   }
 
-  /// Lower bound of the bytes from which a value that depends on constants only is computed.
+  /// Lower bound on the bytes from which a value that depends on constants only is computed.
   std::int64_t sources(std::int32_t number, ValueId value) {
     if (value == no_value) return 0;
     const std::int64_t own = packed(graph_.functions[at(number)].value(value).type);
@@ -335,14 +334,14 @@ class Reads {
     return results_[key] = of_value(number, value);
   }
 
-  /// Whether each operation contributes to a result with elements; operands of other operations need no read.
+  /// Per operation: whether it contributes to a result with elements. Operands of other operations need not be read.
   const std::vector<bool>& leads_to_elements(std::int32_t number) {
     const auto [found, fresh] = counting_.try_emplace(number);
     std::vector<bool>& counts = found->second;
     if (!fresh) return counts;
     const GraphFunction& function = graph_.functions[at(number)];
     const auto empty = [&](ValueId id) { return element_count(function.value(id).type.shape) == 0; };
-    std::vector<bool> needless(function.values.size(), false);  // only what has no elements is made of it
+    std::vector<bool> needless(function.values.size(), false);  // only values without elements depend on it
     counts.assign(function.ops.size(), true);
     const bool some = std::ranges::any_of(
         function.ops, [&](const Op& op) { return !op.results.empty() && std::ranges::all_of(op.results, empty); });
@@ -389,7 +388,7 @@ bool any_batch_norm(const Graph& graph) {
 }  // namespace
 
 std::int64_t compulsory_bytes(const Graph& graph) {
-  if (any_batch_norm(graph)) {  // of its parameters, some are one vector once they are folded
+  if (any_batch_norm(graph)) {  // folding may merge parameters into one vector
     Graph plain = graph;
     expand(plain, [](const Op& op) { return op.kind == Kind::batch_norm; });
     return compulsory_bytes(plain);
@@ -398,8 +397,8 @@ std::int64_t compulsory_bytes(const Graph& graph) {
   Reads reads(graph);
   reads.weights(graph.main);
   std::int64_t total = reads.weight_total();
-  std::set<ValueId> written, counted;       ///< outputs and inputs that are dealt with
-  for (const ValueId input : entry.inputs)  // passed through, it stays where it is
+  std::set<ValueId> written, counted;       ///< outputs and inputs that are already counted
+  for (const ValueId input : entry.inputs)  // an input that is an output is not moved
     if (std::ranges::count(entry.outputs, input) > 0) {
       total += reads.in_place(graph.main, input, input)->read;
       written.insert(input);
@@ -439,10 +438,10 @@ std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function,
   Reads reads(graph);
   for (const std::int32_t callee : op.functions) reads.weights(callee);
   total += reads.weight_total();
-  std::map<ValueId, std::int64_t> operands;  // an operand that is named twice is read once
+  std::map<ValueId, std::int64_t> operands;  // an operand that occurs twice is read once
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i] == no_value) continue;
-    if (op.kind == Kind::dynamic_update && i == 0) continue;  // the part that is not written stays where it is
+    if (op.kind == Kind::dynamic_update && i == 0) continue;  // elements that are not written do not move
     std::int64_t& bytes = operands[op.operands[i]];
     bytes = std::max(bytes, touched_bytes(graph, function, op, i));
   }

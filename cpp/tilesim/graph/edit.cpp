@@ -14,7 +14,7 @@ namespace tilesim::edit {
 
 namespace {
 
-/// Removes payloads of a sort whose results are not live.
+/// Removes payloads of a sort whose results are unused.
 void drop_dead_payloads(Op& op, const std::vector<bool>& live) {
   if (op.kind != Kind::sort || !op.functions.empty()) return;
   const auto keys = static_cast<std::ptrdiff_t>(op.attributes.integer("keys", 1));
@@ -112,7 +112,7 @@ bool Redirects::add(GraphFunction& function, ValueId from, ValueId to) {
 ValueId Redirects::replacement(ValueId value) {
   ValueId last = value;
   for (auto next = meant_.find(last); next != meant_.end(); next = meant_.find(last)) last = next->second;
-  while (value != last) {  // the way is short from now on
+  while (value != last) {  // shortens the chain for later calls
     ValueId& next = meant_[value];
     value = next;
     next = last;
@@ -169,7 +169,7 @@ std::optional<double> known_number(const Graph& graph, const GraphFunction& func
                                    ValueId value) {
   const Weight* weight = weight_of(graph, function, producer, value);
   if (!weight || weight->source != Weight::Source::data || weight->data.size() != 1) return std::nullopt;
-  if (weight->trainable) return std::nullopt;  // a parameter may get another value
+  if (weight->trainable) return std::nullopt;  // training may change a parameter
   return weight->data.at(0);
 }
 

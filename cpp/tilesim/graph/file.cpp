@@ -12,8 +12,8 @@ namespace tilesim {
 
 namespace {
 
-// .tsim: "TILESIM1", header length (64-bit little-endian), JSON header padded with blanks to a multiple of 64, weights.
-// Weights of source file with an empty path lie in the same file, `byte_offset` after the header.
+// .tsim: "TILESIM1", length of the header (64-bit little-endian), JSON header padded with blanks to a multiple of 64
+// bytes, weights. A weight of source file with an empty path is in the same file, `byte_offset` bytes after the header.
 constexpr char magic[] = "TILESIM1";
 constexpr std::int64_t fixed = 16, alignment = 64;
 
@@ -45,13 +45,13 @@ std::string text_of(const Graph& graph, const std::map<std::string, Weight>& wei
   for (const auto& [key, value] : json->members()) {
     out += separator + Json(key).dump() + ": ";
     separator = ",\n ";
-    // writes one operation or weight per line
+    // one operation or weight per line
     write_indented(value, key == "functions" ? 4 : 2, 1, out);
   }
   return out + "\n}\n";
 }
 
-/// `compiled`: further members of the header, beside the graph; null for a plain graph.
+/// `compiled`: members of the header besides the graph; null for a plain graph.
 void write_tsim(const Graph& graph, const std::string& path, const Json* compiled) {
   std::map<std::string, Weight> weights = graph.weights;
   std::vector<std::pair<std::string, Array>> stored;
@@ -77,7 +77,7 @@ void write_tsim(const Graph& graph, const std::string& path, const Json* compile
   header.append(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()) + fixed, alignment)) -
                     fixed - header.size(),
                 ' ');
-  ReplacedFile file(path);  // weights may be mapped from the very file that this one replaces
+  ReplacedFile file(path);  // the old file may be the source of mapped weights
   const auto length = static_cast<std::uint64_t>(header.size());
   file.write({magic, 8});
   file.write(&length, 8);

@@ -10,7 +10,7 @@ namespace tilesim::lower {
 class FreshNames {
  public:
   void take(const std::string& name) { taken_.insert(name); }
-  /// The stem, or the stem with the first unused number; takes the name.
+  /// Returns the stem, or the stem with the first unused number, and reserves this name.
   std::string unique(const std::string& stem) {
     if (taken_.insert(stem).second) return stem;
     for (int& number = last_[stem];;)
@@ -19,7 +19,7 @@ class FreshNames {
 
  private:
   std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int> last_;  ///< last number per stem
+  std::unordered_map<std::string, int> last_;  ///< last number used per stem
 };
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// The Graph: single-assignment tensors and operations in functions. Kinds are declared in kind.hpp.
+// The Graph: functions of operations on single-assignment tensors. kind.hpp declares the kinds of operations.
 #pragma once
 
 #include <cstdint>
@@ -67,15 +67,15 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr int kind_count = static_cast<int>(Kind::opaque) + 1;
 
-/// Index of a value in its function; -1 for an absent optional operand.
+/// Index of a value in its function; -1: an optional operand that is missing.
 using ValueId = std::int32_t;
 inline constexpr ValueId no_value = -1;
 
 using Attribute =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>, DType>;
 
-/// Attributes of one operation, sorted by name. Getters without a default throw InternalError if the attribute is
-/// absent, because the structural check guarantees presence and type.
+/// Attributes of one operation, sorted by name. Getters without fallback throw InternalError if the attribute is
+/// missing, because check() guarantees presence and type.
 class Attributes {
  public:
   void set(const std::string& name, Attribute value);
@@ -110,7 +110,7 @@ struct Sharding;
 struct Value {
   std::string name;  ///< unique within the function
   TensorType type;
-  std::shared_ptr<const Sharding> sharding{};  ///< annotation of its sharding over the mesh; null: none
+  std::shared_ptr<const Sharding> sharding{};  ///< sharding over the mesh; null: not annotated
 };
 
 struct Op {
@@ -123,7 +123,7 @@ struct Op {
   std::string source;                   ///< location in the user's model; may be empty
 };
 
-/// Output `output` of a function overwrites input `input` (state, caches): in place, or by a timed copy.
+/// Output `output` of a function overwrites input `input` (state, caches), either in place or by a timed copy.
 struct Alias {
   std::int32_t output = 0;
   std::int32_t input = 0;
@@ -135,58 +135,57 @@ struct GraphFunction {
   std::vector<Value> values;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::vector<Op> ops;  ///< in an order where producers precede consumers (the check enforces it)
+  std::vector<Op> ops;  ///< producers precede consumers (check() enforces this)
   std::vector<Alias> aliases;
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
 };
 
-/// A weight: its type and the source of its elements. Timing does not need the elements.
+/// A weight: its type, and where its elements come from. Timing does not need the elements.
 struct Weight {
   enum class Source : std::uint8_t { data, random, file };
   TensorType type;
   Source source = Source::random;
-  Array data;  ///< source data
-  std::int64_t seed =
-      0;  ///< source random: uniform in [-scale, scale] (+ offset), counter-based on (seed, name, index)
+  Array data;             ///< source data
+  std::int64_t seed = 0;  ///< random: uniform in [-scale, scale] + offset, a function of (seed, name, index)
   double scale = 0.05;
   double offset = 0;
-  std::string path;  ///< source file: .npy or raw little-endian, relative to the graph file
+  std::string path;  ///< file: .npy or raw little-endian; relative to the graph file
   std::int64_t byte_offset = 0;
-  bool trainable = true;  ///< false for buffers (running statistics, scalars): not counted as parameters
-  /// The elements. Throws UserError naming the weight if the file is missing, too short or of another type.
+  bool trainable = true;  ///< false for buffers (running statistics, scalars), which are not parameters
+  /// Loads the elements. Throws UserError with `name` if the file is missing, too short or of another type.
   Array load(const std::string& name) const;
 };
 
-/// A complete model. `constant` operations name their weight in attribute "reference".
+/// A complete model. The attribute "reference" of a `constant` operation names its weight.
 class Graph {
  public:
   std::string name;
   std::vector<GraphFunction> functions;
   std::int32_t main = 0;
   std::map<std::string, Weight> weights;
-  std::shared_ptr<const Mesh> mesh;  ///< devices for the annotations of values; null: none
-  std::int64_t devices = 1;          ///< devices that run this graph together on separate values, for collectives
+  std::shared_ptr<const Mesh> mesh;  ///< devices of the sharding annotations; null: none
+  std::int64_t devices = 1;          ///< number of devices that run this graph, each on its own values; for collectives
 
   const GraphFunction& entry() const { return functions[static_cast<std::size_t>(main)]; }
   GraphFunction& entry() { return functions[static_cast<std::size_t>(main)]; }
-  std::int64_t parameter_count() const;  ///< elements of all trainable weights
-  Json to_json()
-      const;  ///< schema "tilesim.graph", version 1; weights held in memory inline (base64 beyond 1024 elements)
+  std::int64_t parameter_count() const;  ///< number of elements of all trainable weights
+  Json to_json() const;  ///< schema "tilesim.graph", version 1; contains weights in memory (base64 above 1024 elements)
   /// `directory`: base of relative paths of weight files. Throws UserError with the place in the text.
   static Graph from_json(const Json& json, const std::string& directory = ".");
-  std::string text() const;  ///< to_json, one operation per line
-  /// Format by the extension of `path`: .json (with weights held in memory) or .tsim (a JSON header, then the weights).
+  std::string text() const;  ///< to_json with one operation per line
+  /// Writes .json (with weights in memory) or .tsim (a JSON header, then weights), according to the extension of
+  /// `path`.
   void save(const std::string& path) const;
   static Graph load(const std::string& path);
-  /// Writes .tsim with additional header members besides "graph" (a compiled program); `load` reads its graph.
+  /// Writes .tsim with a header that also has other members (a compiled program); `load` reads the graph.
   void save_compiled(const std::string& path, const Json& header) const;
-  /// The header of such a file; null for a plain graph.
+  /// The header of such a file; null if the file has only a graph.
   static Json compiled_header(const std::string& path);
 };
 
-/// Checks structure, attribute names and types, operand counts, shapes and dtypes against the kinds' rules.
-/// Throws UserError naming function and operation.
+/// Throws UserError, naming function and operation, if structure, attributes, operand counts, shapes or dtypes violate
+/// the kinds' rules.
 void check(const Graph& graph);
 
 }  // namespace tilesim

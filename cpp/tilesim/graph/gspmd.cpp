@@ -32,7 +32,7 @@ std::int64_t product(const Integers& values) {
   return found;
 }
 
-/// Row-major numbers of a grid of `dims`, read with its axes transposed to `order`.
+/// Row-major numbers of a grid of `dims`, read after a transposition of its axes to `order`.
 Integers iota_devices(const Integers& dims, const Integers& order) {
   Integers found(at(product(dims))), strides = row_major_strides(dims), index(dims.size(), 0);
   for (std::int64_t& device : found) {
@@ -88,7 +88,7 @@ void read_rest(ShardingText& text, GspmdSharding& found) {
   text.expect("}");
 }
 
-/// Reads the text between braces after the opening brace; ignores metadata.
+/// Reads the text between braces, after the opening brace; ignores metadata.
 GspmdSharding read_one(ShardingText& text) {
   GspmdSharding found;
   while (!text.take("}")) {
@@ -123,7 +123,7 @@ GspmdSharding read_one(ShardingText& text) {
   return found;
 }
 
-/// One factor of a tile dimension: `size` devices at a distance of `stride`.
+/// One factor of a tile dimension: `size` devices at distance `stride`.
 struct Digit { std::int64_t size = 1, stride = 1; };
 
 Integers primes(std::int64_t value) {
@@ -134,7 +134,7 @@ Integers primes(std::int64_t value) {
   return found;
 }
 
-/// Digits of one dimension, major first, if device numbers grow evenly along each; else empty.
+/// Digits of one dimension, major first; empty if device numbers do not grow evenly along each digit.
 std::optional<std::vector<Digit>> digits_of(const Integers& places, std::int64_t extent, std::int64_t unit) {
   Integers sizes = primes(extent);
   do {
@@ -180,7 +180,7 @@ std::optional<std::vector<std::vector<Digit>>> all_digits(const GspmdSharding& s
   return found;
 }
 
-/// Sizes of axes, major first, with the boundaries of all digits; empty if the boundaries do not nest.
+/// Sizes of mesh axes, major first, such that digits end at axis boundaries; empty if digits do not nest.
 std::optional<Integers> axes_of(const std::vector<GspmdSharding>& shardings, const Integers& place_of) {
   const auto devices = static_cast<std::int64_t>(place_of.size());
   std::set<std::int64_t> bounds{1, devices};
@@ -205,7 +205,7 @@ std::optional<Integers> axes_of(const std::vector<GspmdSharding>& shardings, con
   return sizes;
 }
 
-/// The axis parts that a digit covers, major first; empty if it crosses a boundary unevenly.
+/// The axis parts that a digit covers, major first; empty if the digit crosses a boundary unevenly.
 std::optional<std::vector<AxisPart>> parts_of(const Digit& digit, const Mesh& mesh) {
   std::int64_t stride = 1;
   for (std::size_t i = mesh.axes.size(); i-- > 0; stride *= mesh.axes[i].size) {
@@ -232,7 +232,7 @@ std::vector<GspmdSharding> GspmdSharding::parse(std::string_view source) {
     found.push_back(read_one(text));
   } else {
     do {
-      // XLA writes an index as /*index=5*/ in long tuples
+      // XLA writes indices as /*index=5*/ in long tuples.
       while (text.take("/*index=")) {
         text.integer();
         text.expect("*/");

@@ -1,24 +1,24 @@
 // Kinds of operations, each declared once: operands, attributes, shape and cost rules, iteration domain, access maps.
 //
-// Meaning of the kinds. x is the first operand, [..] optional, "dims" are axes >= 0. A name and its values in quotes is
-// a text attribute.
+// Definition of the kinds. x is the first operand, [..] is optional, "dims" are axes >= 0. A name followed by values in
+// quotes is a text attribute.
 //
 // contract(a, b, [bias])
 //     a_batch, b_batch, a_contract, b_contract: axes, paired in order. dtype: of the result (a's, or i32 for integers
 //     below 32 bits). Result axes: batch, free axes of a, of b. bias broadcasts to the result. precision "exact": float
-//     operands are multiplied as they are and summed in f32 or wider, whatever the arrays do. b_format "2:4": of four
-//     neighbours of b along the contraction two are zero; lowering may store it so, in a 2:4 type (an element for eight
-//     neighbours of the one contracted axis, the last one may reach beyond).
+//     operands are multiplied unrounded and summed in f32 or wider on every machine. b_format "2:4": at least two of
+//     four adjacent elements of b along the contraction are zero. Lowering may store b in a 2:4 type (one element per
+//     eight adjacent ones along the single contracted axis; the last element may exceed the axis).
 // convolution(x, w, [bias])
 //     x_labels and y_labels "NCHW", "NHWC", "NCW", "NCDHW", ..; w_labels "OIHW", ..: spatial letters are matched by
 //     name. strides, pads (low, high per spatial axis, interleaved, may be negative), window_dilation, input_dilation
-//     (interior zeros), groups, batch_groups, dtype. bias[O]. Cross-correlation: the window is not flipped.
+//     (interior zeros), groups, batch_groups, dtype. bias[O]. The window is not flipped (cross-correlation).
 // elementwise(..)
 //     function: a name of functions.hpp. Operands broadcast numpy-like and have one dtype (select: the condition is
 //     bool). Result dtype: bool for predicates, else the operands'.
-// convert(x)     dtype, rounding "nearest_even" | "toward_zero", overflow "ieee" | "saturate": to the outermost number,
-//     of infinities too (f32 and f64 keep narrower floats'). NaN is 0 in integers and f4e2m1fn, true in bool (x != 0).
-// bitcast(x)     dtype of the same width; elements of a narrower one become a last axis, and back
+// convert(x)     dtype, rounding "nearest_even" | "toward_zero", overflow "ieee" | "saturate" (clamps, infinities too;
+//     f32 and f64 keep infinities of narrower floats). NaN becomes 0 in integers and f4e2m1fn. To bool: x != 0.
+// bitcast(x)     dtype of the same width; elements of a narrower dtype form a new last axis, and the inverse
 // reduce(x)
 //     dims, combiner "add" | "multiply" | "maximum" | "minimum" | "logical_and" | "logical_or" | "mean" | "argmax" |
 //     "argmin", keep_dims (false), dtype of the result (default x's, i64 for arg*). The first index wins ties.
@@ -44,45 +44,45 @@
 // iota()         shape, dtype, dim
 // constant()     reference: name of a weight
 // softmax(x), log_softmax(x)
-//     dim. Every row is shifted by its maximum; computed in f32 or wider. A row of -inf gives NaN.
+//     dim. Subtracts each row's maximum first; computes in f32 or wider. A row of -inf gives NaN.
 // normalize(x, [scale], [bias]) -> y, [mean, [rstd]]
-//     mode "layer" | "rms" | "group" | "instance"; epsilon. layer, rms: dims are normalized; scale and bias have their
-//     shape; mean and rstd have x's with 1 there. group: groups; x is [N, C, ..], scale and bias [C], mean and rstd
-//     [N, groups] ([N, C] for instance). mean and rstd are f32, or f64 for f64; the mean of rms is zero.
+//     mode "layer" | "rms" | "group" | "instance"; epsilon. layer, rms: dims are normalized; scale and bias have the
+//     shape of dims; mean and rstd have x's shape with 1 in dims. group: groups; x is [N, C, ..], scale and bias [C],
+//     mean and rstd [N, groups] ([N, C] for instance). mean and rstd are f32, or f64 for f64; the mean of rms is zero.
 // batch_norm(x, scale, bias, mean, variance)  feature_dim, epsilon (inference)
 // attention(q[B, H, S, D], k[B, G, T, D], v[B, G, T, E], [mask], [kv_len[B]], [pages[B, P]]) -> y, [lse[B, H, S]]
 //     H a multiple of G. mask broadcasts to [B, H, S, T]; bool (true: keep) or float (added). scale (1 / sqrt(D)),
 //     causal, causal_offset (t <= s + offset; T - S), window (0: none; t > s + offset - window), soft_cap (0: none),
-//     masked_row "zero" | "nan". Operand, attribute kv_len: T; none behind is read. pages: k, v are [N, G, page, ..],
-//     key t is row t % page of page pages[b, t / page]. lse: logarithm of the sum of exponentials, -inf without any.
+//     masked_row "zero" | "nan". kv_len (operand or attribute; T): keys from there on are ignored. pages: k, v are
+//     [N, G, page, ..], key t is row t % page of page pages[b, t / page]. lse: log of the sum of exponentials, or -inf.
 // rotary(x[.., D], cos, sin)
-//     x cos + turn(x) sin, cos and sin broadcast to x. style "halves": turn(x) = (-x[D/2:], x[:D/2]); "pairs": every
+//     x cos + turn(x) sin; cos and sin broadcast to x. style "halves": turn(x) = (-x[D/2:], x[:D/2]); "pairs": every
 //     (x0, x1) becomes (-x1, x0).
 // call(..), fused(..)
 //     functions[0] is the callee; operands are its inputs, results its outputs. fused: one kernel on the machine. role:
 //     free text.
 // scatter(x, indices, updates)
 //     As StableHLO's: update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, index_vector_dim;
-//     combiner "set" | "add" | "multiply" | "maximum" | "minimum". Windows are applied in the order of indices; one
-//     that does not lie in x as a whole is dropped (mode "drop") or an error (mode "error").
+//     combiner "set" | "add" | "multiply" | "maximum" | "minimum". Windows are applied in the order of indices. A
+//     window that exceeds x is dropped (mode "drop") or an error (mode "error").
 // window_scatter(x, source)
-//     window, strides, pads as window_reduce; select "maximum" | "minimum": each element of source is added to a zero
-//     tensor like x where the first extreme element of its window of x lies (gradient of pooling).
+//     window, strides, pads as window_reduce; select "maximum" | "minimum": adds each element of source to a zero
+//     tensor of x's shape, at the position of the first extreme element in its window of x (gradient of pooling).
 // sort(x, ..)
-//     dim, keys (1): the first so many operands are compared one after the other; descending. Stable. NaN is larger
-//     than every number, -0 equals 0. With functions[0], a comparator (a0, b0, a1, b1, ..) -> bool "a before b",
-//     instead.
+//     dim, keys (1): number of leading operands that are compared, in order; descending. Stable. NaN is larger than
+//     every number, -0 equals 0. Alternatively functions[0] is a comparator (a0, b0, a1, b1, ..) -> bool "a before
+//     b".
 // top_k(x) -> values, indices
-//     dim, k, largest (true), dtype of the indices (i64). Ordered; the lower index first among equals; NaN is largest.
+//     dim, k, largest (true), dtype of the indices (i64). Sorted; equal values in order of index; NaN is largest.
 // ragged_contract(a[M, K], b[G, K, N], group_sizes[G]) -> [M, N]
-//     The first group_sizes[0] rows of a meet b[0], the next b[1], ..; rows beyond give zeros. b_transposed: b is
-//     [G, N, K]. Costs count all rows, and the bytes of one matrix of b.
+//     Multiplies the first group_sizes[0] rows of a by b[0], the next rows by b[1], ..; remaining rows give zeros.
+//     b_transposed: b is [G, N, K]. Costs count all rows, and the bytes of one matrix of b.
 // while(state..)
-//     functions condition(state..) -> bool and body(state..) -> state..; trips: how often the body runs (0: unknown,
-//     costs count it once).
+//     functions condition(state..) -> bool and body(state..) -> state..; trips: how often the body runs (0: unknown;
+//     costs then count the body once).
 // branch(which, x..)
-//     which: bool runs functions[0] where true and functions[1] where false; an integer names the function, and the
-//     last one runs where it is out of range. Costs count the dearest.
+//     which: true runs functions[0], false functions[1]; an integer is the function's index, and an index out of
+//     range runs the last function. Costs count the most expensive function.
 // linear_solve(a, [b])
 //     mode "cholesky": the lower (lower: false: upper) factor of a[.., n, n]. mode "triangular": x of op(a) x = b
 //     (left_side: false: x op(a) = b), lower, unit_diagonal, transpose_a. Batch axes are equal.
@@ -93,8 +93,8 @@
 //     replicas). combiner of all_reduce and reduce_scatter; dim of all_gather and reduce_scatter; split_dim, concat_dim
 //     of all_to_all; pairs (source, target, ..) of permute_devices. device_index: u32, axis "replica" | "partition".
 // opaque(..)
-//     target: the name of an operation of the user's, which knows its meaning and its kernel. results: their types as
-//     texts, "f32[2, 3]". roundings: of a float result's type, by which a kernel may differ from the meaning (0).
+//     target: name of a user-defined operation, which has a definition and a kernel. results: types as texts,
+//     "f32[2, 3]". roundings: units of rounding by which a kernel's float result may differ from the definition (0).
 #pragma once
 
 #include <array>
@@ -119,7 +119,7 @@ struct AttributeInfo {
   std::vector<std::string> allowed;  ///< values of a text attribute; empty: any
 };
 
-/// Affine access: index of each tensor axis = constant + sum(coefficient * domain dim).
+/// Affine access along a tensor axis: index = constant + sum(coefficient * domain dim).
 struct AxisAccess {
   struct Term {
     int dim;
@@ -127,18 +127,16 @@ struct AxisAccess {
   };
   std::vector<Term> terms;
   std::int64_t constant = 0;
-  bool may_leave = false;  ///< may be outside the axis (padding), where the kind's fill is read
-  std::int64_t divisor =
-      1;  ///< > 1: only multiples exist (input dilation): floor-divided after the sum, others read fill
-  std::int64_t window = 1;  ///< elements from there on that every point reads together
+  bool may_leave = false;    ///< the index may be outside the axis (padding), where the kind's fill is read
+  std::int64_t divisor = 1;  ///< > 1 (input dilation): the sum is divided; indices that are no multiples read fill
+  std::int64_t window = 1;   ///< number of consecutive elements that every point reads from the index on
 };
 struct Access {
   std::vector<AxisAccess> axes;
-  bool affine = true;  ///< false: data-dependent or not affine (gather, reshape); then `axes` is empty and the whole
-                       ///< operand may be read
+  bool affine = true;  ///< false (gather, reshape): `axes` is empty, and the entire operand may be read
 };
 
-/// The loop nest of an operation: `extents` of dims, which of them are reduced, an access map per operand and result.
+/// The loop nest of an operation: extents of dims, which dims are reduced, and an access map per operand and result.
 struct Domain {
   std::vector<std::int64_t> extents;
   std::vector<std::string> names;  ///< "m", "n", "k", "b", ... for messages and mappings
@@ -147,7 +145,7 @@ struct Domain {
   std::vector<Access> results;
 };
 
-/// Operations by unit: multiply-adds count 2 under matrix; vector classes per FlopClass.
+/// Operations by unit: a multiply-add counts 2 in `matrix`; other functions count in the member of their FlopClass.
 struct Flops {
   double matrix = 0;
   double simple = 0, multiply = 0, divide = 0, transcendental = 0;
@@ -163,9 +161,9 @@ struct KindInfo {
   std::vector<std::string> operand_names;
   std::vector<AttributeInfo> attributes;
   Effect effect = Effect::pure;
-  bool composite = false;  ///< can be expanded into primitives
-  bool movement = false;   ///< moves or views bytes without computing
-  /// Result types from operand types (absent optional operands are skipped as null). Throws UserError on a mismatch.
+  bool composite = false;  ///< has an expansion into primitives
+  bool movement = false;   ///< moves or reinterprets bytes, without arithmetic
+  /// Result types from operand types (null for missing optional operands). Throws UserError if they do not match.
   std::vector<TensorType> (*infer)(const Op& op, std::span<const TensorType* const> operands, const Graph& graph);
   Flops (*flops)(const Op& op, std::span<const TensorType* const> operands, std::span<const TensorType> results);
   Domain (*domain)(const Op& op, std::span<const TensorType* const> operands, std::span<const TensorType> results);
@@ -175,18 +173,18 @@ const KindInfo& info(Kind kind);
 Kind parse_kind(std::string_view name);
 std::vector<std::string> kind_names();
 
-/// Operand types of an operation in its function (null where absent).
+/// Types of an operation's operands; null for a missing operand.
 std::vector<const TensorType*> operand_types(const GraphFunction& function, const Op& op);
 std::vector<TensorType> infer_results(const Graph& graph, const GraphFunction& function, const Op& op);
-Flops flops(const Graph& graph, const GraphFunction& function, const Op& op);  ///< calls included
+Flops flops(const Graph& graph, const GraphFunction& function, const Op& op);  ///< includes calls
 Flops flops(const Graph& graph);
 Domain domain(const GraphFunction& function, const Op& op);
-/// Least bytes that cross the chip's boundary: distinct inputs, weights and outputs of the graph, packed.
+/// Least bytes that cross the chip's boundary: inputs, weights and outputs of the graph, each once, packed.
 std::int64_t compulsory_bytes(const Graph& graph);
-/// Compulsory bytes of one operation (or fused node): operands and results once; for slices, gathers and updates only
-/// the accessed part.
+/// The same for one operation or fused node: operands and results once; of the tensors that slices, gathers and updates
+/// access, the accessed part.
 std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function, const Op& op);
-/// Per elementwise operation: the share of its elements that other operations, or outputs, read; 1 for other kinds.
+/// Per elementwise operation: share of its elements that other operations or outputs read; 1 for other kinds.
 std::vector<double> read_shares(const Graph& graph, const GraphFunction& function);
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Passes that depend only on structure: dead code, no-ops, common subexpressions.
+// Passes that depend on structure only: dead code, no-ops, common subexpressions.
 #include "tilesim/graph/passes.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Removes functions that main does not reach; the others keep their order.
+/// Removes functions that main does not reach; other functions keep their order.
 void drop_unreached_functions(Graph& graph) {
   std::vector<std::int32_t> number(graph.functions.size(), -1), open{graph.main};
   while (!open.empty()) {
@@ -79,7 +79,7 @@ bool is_iota(const Integers& values) {
   return true;
 }
 
-/// The operand that an operation passes on unchanged, or no_value.
+/// The operand that an operation passes on unchanged; no_value if it changes the operand.
 ValueId passed_on(const Graph& graph, const GraphFunction& function, const std::vector<int>& producer, const Op& op) {
   if (op.operands.empty() || op.results.size() != 1) return no_value;
   const ValueId x = op.operands[0];
@@ -165,7 +165,7 @@ int remove_no_ops(Graph& graph) {
     edit::Redirects redirects(function);
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
       Op& op = function.ops[i];
-      redirects.rewrite(op.operands);  // producers stand before readers
+      redirects.rewrite(op.operands);  // producers precede readers
       if (merge_with_producer(function, producer, op)) ++removed;
       const ValueId x = passed_on(graph, function, producer, op);
       if (x == no_value || !edit::share_sharding(function, op.results[0], x)) continue;
@@ -180,7 +180,7 @@ int remove_no_ops(Graph& graph) {
 
 namespace {
 
-/// Text that is equal exactly if two operations compute the same function of the same operands.
+/// Text of an operation. Texts are equal exactly if two operations compute the same function of the same operands.
 std::string signature(const Op& op) {
   std::string text = edit::meaning(op) + "/" + std::to_string(op.results.size());
   for (const ValueId id : op.operands) text += " " + std::to_string(id);
@@ -188,7 +188,7 @@ std::string signature(const Op& op) {
   return text;
 }
 
-/// Replaces all results of `op` by those of `kept`, or none.
+/// Replaces all results of `op` by those of `kept`, or none of them.
 bool merge_into(GraphFunction& function, edit::Redirects& redirects, const Op& op, const Op& kept) {
   for (std::size_t i = 0; i < op.results.size(); ++i)
     if (redirects.is_output(op.results[i]) && redirects.is_output(kept.results[i])) return false;

@@ -1,4 +1,4 @@
-// Parser of the short texts of meshes and shardings.
+// Parser for the texts of meshes and shardings.
 #pragma once
 
 #include <cctype>
@@ -15,7 +15,7 @@ class ShardingText {
  public:
   ShardingText(std::string_view text, const char* what) : text_(text), what_(what) {}
 
-  /// Skips blanks, and reads `word` if it follows; returns whether it did.
+  /// Skips blanks, then consumes `word` if it comes next; returns whether it did.
   bool take(std::string_view word) {
     blanks();
     if (text_.substr(at_, word.size()) != word) return false;
@@ -40,7 +40,7 @@ class ShardingText {
     if (at_ == start) fail("a number");
     return value;
   }
-  /// Reads comma-separated integers up to and including `end`.
+  /// Reads comma-separated integers, and `end` after them.
   std::vector<std::int64_t> integers(std::string_view end) {
     std::vector<std::int64_t> found;
     if (take(end)) return found;
@@ -49,7 +49,7 @@ class ShardingText {
     expect(end);
     return found;
   }
-  /// Reads a quoted name or a word of letters, digits, '_', '-', '.'.
+  /// Reads a quoted name, or a word of letters, digits, '_', '-' and '.'.
   std::string name() {
     blanks();
     const bool quoted = take("\"");

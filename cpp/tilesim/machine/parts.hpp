@@ -1,4 +1,4 @@
-// The number of parts of a split kernel, and their placement on machines whose memory has regions.
+// The parts of a split kernel, and their cores if the memory has regions.
 #pragma once
 
 #include <algorithm>
@@ -10,22 +10,22 @@
 
 namespace tilesim {
 
-/// Whether parts that leave cores idle are distributed over the regions in turn, so that each has more of the links.
-/// False for several core types, whose numbers identify them, and for cores that send to each other by number.
+/// Whether consecutive parts go to different regions if there are fewer parts than cores, so that each part has a
+/// larger share of the links. False if core numbers matter: with several core types, or if cores send to each other by
+/// number.
 inline bool takes_regions_in_turn(const Share& machine, bool multicast) {
   const std::int64_t regions = machine.memory.regions;
   return regions > 1 && !multicast && machine.sorts.empty() && machine.core.count % regions == 0;
 }
 
-/// Cores at work in the region that has most of them.
+/// Number of working cores in the region that has most of them.
 inline std::int64_t cores_of_region(const Share& machine, std::int64_t cores, bool multicast) {
   const std::int64_t regions = std::max<std::int64_t>(1, machine.memory.regions);
   if (takes_regions_in_turn(machine, multicast)) return ceil_div(cores, regions);
   return std::min(ceil_div(machine.core.count, regions), cores);
 }
 
-/// Parts per loop of a nest that minimise the trips of the busiest core; of equal choices, the most parts of outer
-/// loops.
+/// Number of parts per loop of a nest that minimises the trips of the busiest core; ties prefer parts of outer loops.
 inline std::vector<std::int64_t> parts_of_loops(const std::vector<std::int64_t>& extents, std::int64_t cores) {
   std::vector<std::int64_t> best(extents.size(), 1), current = best;
   double least = -1;

@@ -1,4 +1,4 @@
-// The share of a machine that one of its cores has, as a value. Nothing copies a machine in order to change it.
+// The share of a machine that one working core has. A share replaces modified copies of the machine.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace tilesim {
 
-/// The view that one working core, or a context of it, has of a machine. Its fields are those of Machine; fields that
-/// sharing changes have the values of the share, all others refer to the machine, which must outlive it.
+/// A machine as one working core, or one context of a core, sees it. The fields are those of Machine. A field that
+/// sharing changes has the share's value; other fields refer to the machine, which must outlive the share.
 struct Share {
   struct Core {
     explicit Core(const CoreSpec& spec);
-    std::int64_t count;         ///< working cores; contexts, if each counts as a core
-    ScratchpadSpec scratchpad;  ///< of this core, or this context's part of it
+    std::int64_t count;         ///< number of working cores; of contexts, if each counts as a core
+    ScratchpadSpec scratchpad;  ///< scratchpad of the core, or the context's part of it
     const Clock& clock;
     const ArraySpec& array;
     const VectorSpec& vector;
@@ -33,29 +33,29 @@ struct Share {
     const Clock& clock;
     std::int64_t latency_cycles, port_bytes_per_cycle, buffer_bytes, ports_per_core, flit_bytes;
     std::int64_t region_latency_cycles;
-    std::int64_t region_bytes_per_cycle;  ///< part of a link between regions
-    bool multicast;                       ///< whether these cores can multicast to each other
+    std::int64_t region_bytes_per_cycle;  ///< share of a link between regions
+    bool multicast;                       ///< whether the working cores can multicast to each other
   };
   struct Memory {
     explicit Memory(const MemorySpec& spec);
-    std::int64_t bytes_per_second;  ///< part of the peak of all channels
+    std::int64_t bytes_per_second;  ///< share of the peak of all channels
     double efficiency;
     std::int64_t latency_ps, burst_bytes, interleave_bytes, buffer_bytes, channels, regions;
     const std::string &placement, &channel_hash;
   };
-  /// Cores of a machine with several core types: their common features, and the types. Null: all cores are equal.
+  /// Settings common to the cores of a machine with several core types, and the types.
   struct Cores {
     CoreSpec core;
     std::vector<CoreSort> sorts;
   };
 
-  /// The whole machine, without sharing.
+  /// The entire machine.
   Share(const Machine& machine);  // NOLINT(google-explicit-constructor): a machine is a share of itself
   Share(Machine&&) = delete;      // the machine must outlive its share
-  /// The same share for other cores.
+  /// The same share with other cores.
   Share(const Share& share, std::shared_ptr<const Cores> cores);
 
-  /// Only the cores of type number `sort`, with the number of arrays on which they run kernels shared with other types.
+  /// The share with cores of type number `sort` only; the numbers of cores and arrays are those of this share.
   Share of_sort(std::size_t sort) const;
 
   const Machine& whole;
@@ -67,7 +67,7 @@ struct Share {
   const LayoutSpec& layout;
 
  private:
-  std::shared_ptr<const Cores> cores_;  ///< owns the target of `core` and `sorts` if no machine does
+  std::shared_ptr<const Cores> cores_;  ///< owner of the objects to which `core` and `sorts` refer; null: the machine
 };
 
 }  // namespace tilesim

@@ -7,12 +7,12 @@
 
 namespace tilesim {
 
-/// Reads the list of core types; the settings of a type are those of machine.core except for its changes.
+/// Reads the list of core types. The settings of a type are those of machine.core, replaced by its changes.
 void read_sorts(Machine& machine, const Json& json);
 Json sorts_json(const Machine& machine);
-/// Applies the changes of every type to machine.core and counts the cores. UserError for a clock above core.clock.
+/// Sets the `core` of every type and the number of cores. Throws UserError if a type's clock exceeds core.clock.
 void resolve_sorts(Machine& machine);
-/// Replaces path "cores", "cores.<sort>.count" or "cores.<sort>.core.<setting>"; false: another path.
+/// Replaces path "cores", "cores.<type>.count" or "cores.<type>.core.<setting>"; returns false for another path.
 bool replace_in_sorts(Machine& machine, const std::string& path, const Json& value);
 
 }  // namespace tilesim

@@ -28,7 +28,7 @@ std::int64_t ArrayGrid::largest(int dim, std::int64_t extent) const {
 
 namespace {
 
-/// The row dim for the sublanes if memory does not determine it: the one that fills whole registers best.
+/// The row dim along the sublanes if memory does not determine it: the dim that fills full registers best.
 int densest_dim(const Problem& problem, const Share& machine) {
   const std::int64_t sublanes = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 1;
   const auto padding = [&](int dim) {
@@ -41,7 +41,7 @@ int densest_dim(const Problem& problem, const Share& machine) {
   return best;
 }
 
-/// The row dim along the sublanes in memory, which is the innermost one for the arrays. There must be a row dim.
+/// The row dim along the sublanes in memory, which arrays use as innermost row dim. At least one row dim must exist.
 int sublane_dim(const Problem& problem, const Share& machine) {
   if (problem.computed[0]) return densest_dim(problem, machine);
   const std::vector<AxisAccess>& axes = problem.domain.operands[0].axes;
@@ -55,10 +55,10 @@ int sublane_dim(const Problem& problem, const Share& machine) {
   return densest_dim(problem, machine);
 }
 
-/// Most contracted elements per vector compute over the whole domain; more taps become a loop of computes.
+/// Most contracted elements per vector compute over the full domain; with more taps, computes are in a loop.
 constexpr std::int64_t largest_compute = 1 << 20;
 
-/// Splits a dim into this many parts; adds no cut if that leaves one part.
+/// Splits a dim into `parts` parts; adds no cut if only one part results.
 void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, std::int64_t parts,
              std::int64_t granule) {
   std::int64_t chunk = ceil_div(extent, parts);
@@ -76,7 +76,7 @@ Descriptor array_descriptor(const ArrayDims& dims, const std::vector<std::int64_
   return d;
 }
 
-/// Work of a multiplication and an addition per tap, including reads and writes per register.
+/// Work of one multiplication and one addition per tap, including reads and writes per register.
 VectorWork multiplied_by(const Problem& problem, const Nest& nest, const VectorTaps& taps) {
   std::vector<int> dims;
   for (const auto* group : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &taps.summed})
@@ -170,8 +170,8 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& 
   return best;
 }
 
-/// Whether rows may be stationary while columns stream. The result then has rows along the lanes, which a layout tiled
-/// for lanes does not allow. A 2:4 sparse operand is always stationary: its cells select among the streamed elements.
+/// Whether rows may be stationary while columns stream. The result then has rows along the lanes, which a layout with
+/// tiles does not permit. A 2:4 operand is always stationary, because its cells select among the streamed elements.
 bool either_may_stay(const Problem& problem, const Share& machine) {
   return machine.core.array.dataflow == Dataflow::weight_stationary && machine.layout.tile.empty() &&
          problem.counted_by_data < 0 && !is_two_of_four(problem.dtypes[1]) && !problem.m_dims.empty() &&

@@ -1,5 +1,5 @@
-// Memory channels and queues of an estimate. The model is coarser than the engine: doubles in core cycles, without
-// events.
+// Memory channels and DMA queues in an estimate. The model is coarser than the engine: times are doubles in core
+// cycles, and there are no events.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace tilesim::mapping {
 
 /// Ports of cores, links between regions, and channels, each with a rate in bytes per core cycle. Consecutive
-/// interleaving units go to adjacent channels, or are hashed if the memory does so. Of the `workers` (cores, or
-/// contexts), `walked` cores send requests; those of the others take an average share of each channel. The machine
-/// passed in has one core's share of the bandwidth.
+/// interleaving units go to adjacent channels, or to hashed ones if the memory hashes. `walked` of the `workers` (cores
+/// or contexts) send requests; the others use an average share of each channel. `machine` has one core's share of the
+/// bandwidth.
 class Channels {
  public:
   Channels(const Share& machine, double workers, double contexts, std::size_t walked = 1)
@@ -39,16 +39,16 @@ class Channels {
     link_ = (walked > 1 ? 1.0 : std::max(1.0, workers / regions)) /
             std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
     link_room_ = static_cast<double>(machine.network.buffer_bytes) * link_;
-    // One core's stores to other regions use the same link directions as loads of the cores there.
+    // Stores of one core to other regions use the link directions that loads of those regions' cores use.
     both_ways_ = walked == 1 && workers >= regions;
     links_.assign(static_cast<std::size_t>(regions_ * regions_), 0);
     in_region_.assign(static_cast<std::size_t>(regions_), 0);
-    const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // some cores are idle: assigns in turn
+    const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // some cores are idle: takes turns
     for (std::int64_t core = 0; core < static_cast<std::int64_t>(walked); ++core)
       homes_.push_back(in_turn ? core % regions_ : core * regions_ / machine.core.count);
   }
 
-  /// Time from which the buffers of port, links and channels have space for a request; not before `now`.
+  /// Earliest time, not before `now`, at which the buffers of port, links and channels have space for a request.
   double room(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core) {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
@@ -88,7 +88,7 @@ class Channels {
   }
 
  private:
-  /// Sends bytes in other regions than the core's over the links; returns whether there are any.
+  /// Moves the request's bytes in other regions over the links; returns whether there are such bytes.
   bool cross_links(std::int64_t first, std::int64_t units, std::int64_t bytes, double now, bool write, std::size_t core,
                    double& finish) {
     const std::int64_t home = homes_[core];
@@ -116,7 +116,7 @@ class Channels {
     for (std::int64_t i = 0; i < units; ++i) ++in_region_[static_cast<std::size_t>((first + i) % count / here)];
   }
 
-  /// The channel of a unit, among those of its region.
+  /// The channel of an interleaving unit; hashing stays within a region.
   std::int64_t channel(std::int64_t unit, bool few) const {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t place = unit % count, row = unit / count, each = count / regions_;
@@ -129,12 +129,12 @@ class Channels {
   std::vector<double> free_;
   std::int64_t regions_;
   double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, apart_ = 0, link_ = 0;
-  double channel_room_ = 0, port_room_ = 0, link_room_ = 0;  ///< cycles of data that the buffers before them hold
+  double channel_room_ = 0, port_room_ = 0, link_room_ = 0;  ///< cycles of data that fit the buffers in front of them
   std::vector<double> port_free_, links_;                    ///< per core; per pair of regions
   std::vector<std::int64_t> in_region_, homes_;
 };
 
-/// A DMA queue: transfers in order, as requests of bounded size, with a bounded number in flight.
+/// A DMA queue. Transfers run in order, as requests of bounded size, with a bounded number in flight.
 class Queue {
  public:
   Queue(const Share& machine, bool write) : dma_(machine.core.dma), write_(write) {
@@ -143,14 +143,14 @@ class Queue {
     in_flight_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(dma_.outstanding_bytes / chunk_, 1, 64)), 0);
   }
 
-  bool within() const { return left_ > 0; }  ///< whether a transfer is under way
+  bool within() const { return left_ > 0; }  ///< whether a transfer is in progress
   double done() const { return done_; }      ///< completion of the last transfer
-  /// Earliest time of the next request, for a transfer that may begin at `wanted`.
+  /// Earliest time of the next request, if its transfer may begin at `wanted`.
   double ready(double wanted) const {
     const double issued = std::max(free_, wanted) + static_cast<double>(dma_.issue_cycles);
     return std::max({within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()], refused_until_});
   }
-  /// Whether the memory accepts the next request at `now`; if not, `ready` becomes later.
+  /// Whether memory accepts the next request at `now`; if not, `ready` returns a later time.
   bool accepted(Channels& channels, double now, std::size_t core) {
     const double at = left_ > 0 ? channels.room(address_, std::min(left_, chunk_), now, write_, core) : now;
     if (at > now) refused_until_ = std::max(at, now + 1);
@@ -161,7 +161,7 @@ class Queue {
     address_ = at;
     finish_ = 0;
   }
-  /// Sends one request; true if it is the last one of its transfer.
+  /// Sends one request; returns whether it is the last request of its transfer.
   bool send(Channels& channels, double now, std::size_t core = 0) {
     const std::int64_t size = std::min(left_, chunk_);
     if (size > 0) {
@@ -170,7 +170,7 @@ class Queue {
       finish_ = std::max(finish_, slot);
     }
     free_ = now + static_cast<double>(ceil_div(size, dma_.bytes_per_cycle));
-    finish_ = std::max(finish_, free_);  // the last byte also passes the DMA engine
+    finish_ = std::max(finish_, free_);  // the last byte also has to pass the DMA engine
     left_ -= size;
     address_ += size;
     if (left_ > 0) return false;

@@ -99,7 +99,7 @@ CostModel::Interval CostModel::interval(const Nest& nest, std::size_t dim, std::
   return {begin, std::min({extent, tile + nest.tiles[dim], begin + size})};
 }
 
-/// Bytes of one region, by the engine's rule: whole layout tiles, or contiguous runs in whole bursts.
+/// Bytes of one region by the engine's rule: full layout tiles, or contiguous runs in full bursts.
 std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place) const {
   const std::vector<int>& order = problem_.minor_to_major[operand];
   const int width = bits(problem_.memory_dtypes[operand]);
@@ -114,7 +114,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < rank; ++i) {
       const Span& span = region[static_cast<std::size_t>(order[i])];
-      if (i == 0)  // whole rows of lanes
+      if (i == 0)  // full rows of lanes
         elements *= ((span.start + span.length - 1) / tile[1] - span.start / tile[1] + 1) * tile[1];
       else if (i == 1 && span.to_end && span.start % tile[0] == 0)  // includes the padding
         elements *= round_up(span.length, tile[0]);
@@ -164,7 +164,7 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
   return moved(operand, region_, &place_);
 }
 
-/// Bytes of all tiles of an operand, each loaded once.
+/// Bytes of all tiles of an operand, if each is loaded once.
 CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   if (operand < 3 && !nest.sub.empty() && pieces_of(problem_, nest, operand) == 1)
     return sweep(operand, in_whole_tiles(nest));
@@ -267,7 +267,7 @@ CostModel::Sweep CostModel::epilogue_leaves(const Nest& nest) {
   return total;
 }
 
-/// Bytes of the sources of all computed tiles of an operand, each loaded once.
+/// Bytes of the sources of all computed tiles of an operand, if each is loaded once.
 CostModel::Sweep CostModel::prologue(std::size_t operand, const Nest& nest) {
   Sweep total;
   for (std::size_t leaf = 3; leaf < outputs(); ++leaf) {
@@ -317,7 +317,7 @@ Cost CostModel::price(const Nest& nest) {
   Cost cost;
   double requests = 0, moved[3] = {0, 0, 0};
   const LoopPlan loops = plan_loops(problem_, nest, own_);
-  const bool spans = loops.whole != 0;  // early result tiles are stored while others are summed
+  const bool spans = loops.whole != 0;  // tiles are stored while others are summed
   for (std::size_t operand = 0; operand < 3; ++operand) {
     const auto [transfers, repeats] = loops.fetches(operand, own_);
     const Sweep& swept = weighed.swept[operand];
@@ -342,8 +342,8 @@ Cost CostModel::price(const Nest& nest) {
   cost.memory = std::max(
       {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2] + leaf_bytes) / memory_rate_,
        static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(weighed.fetched_for, 0, 0, moved[2])});
-  for (std::size_t i = 0; i < 2; ++i)                          // a tile that arrives in pieces is used meanwhile
-    cost.ring[i] = computed(i)                 ? cost.compute  // the sources of a computed tile have separate buffers
+  for (std::size_t i = 0; i < 2; ++i)                          // the array uses a tile's pieces while others arrive
+    cost.ring[i] = computed(i)                 ? cost.compute  // sources have separate buffers
                    : i == 0 && nest.unfold > 0 ? cost.ring[i] + unfolding
                    : cost.pieces[i] == 1       ? cost.ring[i] + cost.compute
                                                : std::max(cost.ring[i], cost.compute);

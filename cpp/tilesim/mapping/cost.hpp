@@ -1,4 +1,4 @@
-// Bytes and time of a loop nest, in closed form and step by step, fast enough for searches.
+// Bytes and time of a loop nest, in closed form and by a walk over tiles; fast enough for searches.
 #pragma once
 
 #include <array>
@@ -15,56 +15,57 @@
 
 namespace tilesim::mapping {
 
-/// Traffic and time of a nest. Operands are a, b, result.
+/// Traffic and time of a nest. Arrays by operand are in the order a, b, result.
 struct Cost {
-  std::array<std::int64_t, 3> bytes{};          ///< off-chip, whole bursts or layout tiles, as the engine counts them
+  std::array<std::int64_t, 3> bytes{};          ///< off-chip bytes in full bursts or layout tiles, as in the engine
   std::int64_t leaf_bytes = 0;                  ///< bytes that the epilogue reads
   std::array<std::int64_t, 3> transfers{};      ///< number of tiles loaded or stored
-  std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< pieces in which each tile moves
-  double compute = 0;                           ///< cycles that the array (or vector unit) is busy
-  double epilogue = 0;                          ///< cycles of the vector unit on finished tiles
-  double memory = 0;                            ///< cycles that memory needs for the bytes at its achieved bandwidth
+  std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< number of pieces in which each tile moves
+  double compute = 0;                           ///< cycles for which the array (or vector unit) is busy
+  double epilogue = 0;                          ///< cycles of the vector unit for finished tiles
+  double memory = 0;                            ///< cycles that memory needs for the bytes at its achievable bandwidth
   double bound = 0;                             ///< lower bound of `steps` for the same nest, in cycles
-  double flat = 0;  ///< the part of `bound` that does not depend on the number of buffers, and its name
+  double flat = 0;                              ///< part of `bound` that is independent of the number of buffers
   const char* flat_limit = "";
   double flat_power = 0;         ///< sum of the eighth powers of the flat parts
   double soft = 0;               ///< eighth norm of all parts, for ranking: parts close to the bound also cost time
-  std::array<double, 3> ring{};  ///< cycles of an operand's buffers in sequence
-  const char* limit = "";        ///< name of the limit of `bound`: compute, memory, a ring or the latency of loads
+  std::array<double, 3> ring{};  ///< per operand: cycles if its buffers are used in sequence
+  const char* limit = "";        ///< what limits `bound`: compute, memory, a ring or the latency of loads
   std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2] + leaf_bytes; }
 };
 
-/// Estimates nests of one problem on one machine. It caches results per tile size and is not thread-safe.
+/// Estimates nests of one problem on one machine. It caches results by tile size and is not thread-safe.
 ///
-/// Bytes equal those of the engine for tensors with the layout of the problem (separate, dense or in layout tiles,
-/// starting at a page) that are neither cached nor fused away.
+/// Bytes equal the engine's for tensors with the problem's layout (separate, dense or in layout tiles, starting at a
+/// page) that are not cached and not fused away.
 class CostModel {
  public:
   CostModel(const Problem& problem, const Share& machine);
   CostModel(const CostModel&) = delete;
 
-  /// Closed-form cost. The nest must have the problem's number of dims; capacity is not checked.
+  /// The closed-form cost. The nest must have the problem's number of dims. Does not check capacity.
   Cost price(const Nest& nest);
-  /// The bound of the same nest with other depths; updates `bound`, `limit` and `soft`.
+  /// `bound`: the bound of the same nest with other depths; `with_depths` updates `bound`, `limit` and `soft`.
   double bound(const Cost& cost, const std::vector<std::int64_t>& depths) const;
   void with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const;
-  /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
-  /// Infinite for more than `most_steps` tiles; may be infinite above `limit`.
+  /// Cycles by a walk of the tiles through load queues, unit and store queue with finite rings. Infinite above
+  /// `most_steps` tiles, and possibly above `limit` cycles.
   double steps(const Nest& nest, std::int64_t most_steps = 20000,
                double limit = std::numeric_limits<double>::infinity());
-  /// The number of load queues that is fastest by that walk: one per operand, or one for both, because two queues that
-  /// share a memory delay each other. All queues of the machine for more than `most_steps` tiles.
+  /// The number of load queues that is fastest in this walk: one per operand, or one for both, because two queues on
+  /// one memory delay each other. The machine's number of queues above `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
-  /// Like `steps`, with all cores walked on one memory, where small or regular transfers contend. Infinite if the
-  /// machine has one core, if cores send to each other, or for more than `most_steps` tiles in total.
+  /// Like `steps`, but walks all cores on a common memory, in which small or regular transfers contend. Infinite if the
+  /// machine has one core, if cores send to each other, or above `most_steps` tiles in total.
   double crowd(const Nest& nest, std::int64_t most_steps = 4000);
-  /// `crowd` if that is finite, else `steps`.
+  /// `crowd` if it is finite, else `steps`.
   double cycles(const Nest& nest);
-  /// A cheap lower bound over all orders and depths of these tiles, or a smaller bound that is above `limit`.
+  /// A cheap lower bound for all orders and depths of these tiles; once it exceeds `limit`, a smaller bound may be
+  /// returned.
   double least_cycles(const Nest& nest, double limit);
-  /// Like `legal`, without the reason; the nest must be well-formed.
+  /// Like `legal`, without the reason. The nest must be well-formed.
   bool fits(const Nest& nest) const;
-  /// Cycles of the vector unit to compute a full tile of an operand.
+  /// Cycles in which the vector unit computes a full tile of an operand.
   std::int64_t preparing(std::size_t operand, const Nest& nest);
   const Problem& problem() const { return problem_; }
   const Share& machine() const { return machine_; }
@@ -73,7 +74,7 @@ class CostModel {
   using Extents = std::vector<std::int64_t>;
   struct Span {
     std::int64_t start = 0, length = 0;
-    bool to_end = false;  ///< up to the tensor's end, where padding may follow
+    bool to_end = false;  ///< ends at the tensor's end, where padding may follow
   };
   struct Group {
     Span span;
@@ -82,11 +83,11 @@ class CostModel {
   struct Interval { std::int64_t begin = 0, end = 0; };
   struct Work { double busy = 0, finishing = 0; };
   struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; number of tiles with bytes
-  struct Weighed {                                      ///< terms that depend only on tile sizes
+  struct Weighed {                                      ///< terms that depend on tile sizes only
     Sweep swept[3], leaves;
     Work work;
     double ends = 0;
-    double fetched_for[3] = {1, 1, 1};  ///< number of cores that receive an operand fetched once
+    double fetched_for[3] = {1, 1, 1};  ///< number of cores that receive one fetch of an operand
   };
   struct Hash { std::size_t operator()(const Extents& key) const; };
   struct Walk;  // steps.cpp
@@ -96,24 +97,23 @@ class CostModel {
   double crowded(const Walk& listed, bool two) const;
   std::int64_t part_begin(std::size_t operand, std::int64_t core) const;
 
-  /// The access of a, b, the result, a leaf, or an output of the epilogue; `own_` and other arrays by operand use this
-  /// order.
+  /// The access of a, b, the result, a leaf, or an epilogue output. Arrays indexed by operand use this order.
   const Access& access(std::size_t operand) const { return access_of(problem_, operand); }
   /// Number of tensors in memory.
   std::size_t tensors() const { return outputs() + problem_.outputs.size(); }
-  /// Leaves start at index 3, outputs of the epilogue at this index.
+  /// Index of the first epilogue output; leaves start at index 3.
   std::size_t outputs() const { return 3 + problem_.leaves.size(); }
   bool computed(std::size_t operand) const { return operand < 2 && problem_.computed[operand]; }
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
   std::int64_t pieces(const Nest& nest,
                       std::size_t dim) const;  ///< number of sub-tiles per tile
   std::int64_t parts(const Nest& nest, std::size_t dim) const { return trips(nest, dim) * pieces(nest, dim); }
-  /// The interval of part number `part` along a dim; empty beyond the end of a ragged tile.
+  /// The interval of part number `part` along a dim; empty if a partial tile has no such part.
   Interval interval(const Nest& nest, std::size_t dim, std::int64_t part) const;
   static void add_sub(const Nest& nest, Extents& key) { key.insert(key.end(), nest.sub.begin(), nest.sub.end()); }
-  /// Bytes moved, and their first byte in the tensor.
+  /// Bytes that a region moves; sets `place` to the offset of the first byte in the tensor.
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place = nullptr) const;
-  /// `along`: elements moved beyond those that are used.
+  /// `along`: unused elements that the transfer also moves.
   Span span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
             const Extents& index) const;
   /// `along`: result of `taken_along` for the operand.
@@ -121,7 +121,7 @@ class CostModel {
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
     return tile_bytes(operand, nest, index, taken_along(problem_, nest, operand));
   }
-  /// Parts [first, end) of a dim, with the others at 0, that represent `times` stretches of equal bytes.
+  /// Parts [first, end) of a dim, with other dims at 0, represent `times` stretches with equal bytes.
   struct Repeated {
     int dim = -1;
     std::int64_t first = 0, end = 0, times = 1;
@@ -133,15 +133,15 @@ class CostModel {
   Sweep read_with(std::size_t leaf, const Nest& nest, std::uint64_t tiled);
   Sweep epilogue_leaves(const Nest& nest);
   Sweep prologue(std::size_t operand, const Nest& nest);
-  /// Bytes loaded for a tile of an operand (of its sources, if it is computed), and stored for a tile of the result (of
-  /// the epilogue's outputs, if any).
+  /// Bytes loaded for a tile of an operand (of its sources if it is computed), and stored for a tile of the result (of
+  /// the epilogue's outputs if there are any).
   std::int64_t stored_bytes(const Nest& nest, const Extents& index);
   Sweep stored(const Nest& nest);
   bool reduces() const;
   std::int64_t fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   std::int64_t finishing(const Extents& tile, const TileWork& unit);
   double busy(const Extents& tile, const TileWork& unit, double count, double begin);
-  /// Whether a tile (or piece) at this index adds to sums of an earlier step of the contraction.
+  /// Whether the tile (or piece) at this index adds to sums of an earlier contraction step.
   bool adds(const Extents& index) const {
     for (std::size_t d = 0; d < index.size(); ++d)
       if ((reduced_ >> d & 1) != 0 && index[d] > 0) return true;
@@ -153,15 +153,15 @@ class CostModel {
   void see_regions();
   void begin_at_part();
   void see_neighbours();
-  /// Number of cores that receive one fetch of an operand, in a nest of these tiles.
+  /// Number of cores that receive one fetch of an operand's tiles.
   double fetched_for(const Nest& nest, std::size_t operand) const {
     return sends(problem_, nest, operand) ? static_cast<double>(sharing(problem_, operand)) : 1;
   }
-  /// Number of cores that load an operand from the same place in memory, when each loads this many bytes.
+  /// Number of cores that load an operand from the same place in memory if each loads `bytes` bytes.
   double meeting(std::size_t operand, double bytes) const;
-  /// Adds to each memory region its share of the bytes at a place of an interleaved tensor.
+  /// Adds to each memory region its share of `bytes` bytes at offset `place` of an interleaved tensor.
   void add_regions(std::int64_t place, std::int64_t bytes, std::vector<std::int64_t>& held) const;
-  /// Cycles to load or store these bytes of each operand without other traffic. Data sent to several cores leaves the
+  /// Cycles in which these bytes of each operand move without other traffic. Data that is sent to several cores leaves
   /// memory once.
   double moving(const double (&fetched_for)[3], double a, double b, double result) const {
     const double bytes = a + b + result, fetched = a / fetched_for[0] + b / fetched_for[1] + result;
@@ -172,29 +172,29 @@ class CostModel {
   Share machine_;
   ClosedForm closed_form_;
   LatencyStore latency_;
-  /// Vector patterns of the epilogue and of each operand's prologue: chains of dependent functions.
+  /// Patterns of the epilogue and of each operand's prologue: chains of dependent functions.
   VectorPattern epilogue_, prologue_[2];
   OwnDims own_{};
-  std::vector<std::uint64_t> own_of_;               ///< dims of all tensors
-  std::uint32_t reduced_ = 0;                       ///< a bit per contracted dim
+  std::vector<std::uint64_t> own_of_;               ///< per tensor: bit set of dims on which it depends
+  std::uint32_t reduced_ = 0;                       ///< bit set of contracted dims
   std::vector<std::vector<std::int64_t>> strides_;  ///< in bits, of the padded tensor
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
   std::vector<std::unordered_map<Extents, Sweep, Hash>> swept_;
   std::unordered_map<Extents, Weighed, Hash> weighed_;
-  double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle of the core's share and port
-  double memory_room_ = 0, link_room_ = 0;        ///< cycles that requests may wait before a channel, a link
-  struct Apart { double bytes = 0, parts = 1; };  ///< distance of adjacent cores' parts; 0: same data
-  std::vector<std::vector<Apart>> apart_;         ///< per cut, of each operand
+  double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle: share of memory; port
+  double memory_room_ = 0, link_room_ = 0;        ///< cycles that requests may wait for a channel; for a link
+  struct Apart { double bytes = 0, parts = 1; };  ///< distance between parts of adjacent cores; 0: same data
+  std::vector<std::vector<Apart>> apart_;         ///< per cut and operand
   bool links_meet_ = false;                       ///< stores to other regions share links with this core's loads
-  double one_way_ = 0;                            ///< latency of the network, in core cycles
-  double load_wait_ = 0, store_wait_ = 0;         ///< then latency of memory and (loads) return, in core cycles
-  double further_ = 0;                            ///< extra latency to other regions
-  double at_home_ = 0;                            ///< most bytes that can be in the core's region alone
-  double link_rate_ = 0;                 ///< bytes per core cycle per direction of links between regions; 0: none
+  double one_way_ = 0;                            ///< latency of the network in core cycles
+  double load_wait_ = 0, store_wait_ = 0;         ///< latency after that: memory and return; memory. Core cycles
+  double further_ = 0;                            ///< additional latency to other regions
+  double at_home_ = 0;                            ///< most bytes that can be in the core's region
+  double link_rate_ = 0;                 ///< bytes per core cycle and direction of links between regions; 0: none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
   std::vector<Span> region_;  ///< region of the current tile
-  std::int64_t place_ = 0;    ///< bytes from the start of the tensor
+  std::int64_t place_ = 0;    ///< offset in bytes from the tensor's start
 };
 
 }  // namespace tilesim::mapping

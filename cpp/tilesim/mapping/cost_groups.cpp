@@ -1,4 +1,4 @@
-// Groups the tiles along one axis of an operand by equal cost, without visiting each tile.
+// Groups the tiles along one axis of an operand by equal cost, without a visit to each tile.
 #include <algorithm>
 #include <numeric>
 
@@ -8,12 +8,12 @@
 
 namespace tilesim::mapping {
 
-/// If a dim moves forward along the axis, full tiles inside the tensor repeat their place in a burst or layout tile
-/// with a period. One period represents all of them, so that long axes take constant time.
+/// If one dim moves forward along the axis, the positions of full tiles inside the tensor, relative to bursts or layout
+/// tiles, repeat periodically. One period represents all of them, so that long axes take constant time.
 CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size, const Nest& nest,
                                        std::int64_t unit) const {
   Repeated none;
-  const AxisAccess::Term* moving = nullptr;  // the term with most tiles
+  const AxisAccess::Term* moving = nullptr;  // the term with the most tiles
   for (const AxisAccess::Term& term : axis.terms) {
     const std::int64_t most = moving ? parts(nest, static_cast<std::size_t>(moving->dim)) : 1;
     if (term.coefficient > 0 && parts(nest, static_cast<std::size_t>(term.dim)) > most) moving = &term;
@@ -36,7 +36,7 @@ CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size
   return {moving->dim, first * each, (first + period) * each, times};
 }
 
-/// Positions of the tiles along one axis, grouped by length and by place in a burst or layout tile.
+/// Positions of the tiles along one axis, grouped by length and by position relative to a burst or layout tile.
 const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, std::int64_t along,
                                                        const Nest& nest) {
   const AxisAccess& map = access(operand).axes[axis];
@@ -49,7 +49,7 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
   const Shape& tile = machine_.layout.tile;
   const std::size_t rank = access(operand).axes.size();
   const std::vector<int>& order = problem_.minor_to_major[operand];
-  std::int64_t unit = 1;  // positions that agree modulo this many elements cost the same
+  std::int64_t unit = 1;  // positions that are equal modulo this number of elements cost the same
   if (tile.size() == 2 && rank >= 2) {
     if (static_cast<std::size_t>(order[0]) == axis) unit = tile[1];
     if (static_cast<std::size_t>(order[1]) == axis) unit = tile[0];

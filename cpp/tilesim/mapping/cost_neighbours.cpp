@@ -1,4 +1,4 @@
-// The effect of other cores on one core in the cost model: shared links and channels, and the place of its part.
+// How other cores affect one core in the cost model: shared links and channels, and the position of the core's part.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Contiguous bytes that one region holds.
+/// Number of contiguous bytes in one region.
 std::int64_t region_block(const Share::Memory& memory) {
   return std::max(memory.interleave_bytes, memory.burst_bytes) *
          std::max<std::int64_t>(1, memory.channels / memory.regions);
@@ -32,8 +32,8 @@ void CostModel::add_regions(std::int64_t place, std::int64_t bytes, std::vector<
   }
 }
 
-/// Interleaved tensors cross the links except for the part in the core's own region, equally over all links. Tensors
-/// placed "local" do not.
+/// Interleaved tensors cross the links, except for the part in the core's region; all links have equal traffic. Tensors
+/// placed "local" do not cross links.
 void CostModel::see_regions() {
   const Share::Network& network = machine_.network;
   const Share::Memory& memory = machine_.memory;
@@ -48,7 +48,7 @@ void CostModel::see_regions() {
                static_cast<double>(network.region_bytes_per_cycle * neighbours) / cycle;
 }
 
-/// Moves all accesses to the priced core's part of the tensors.
+/// Moves all accesses to the core's part of the tensors.
 void CostModel::begin_at_part() {
   const std::vector<std::int64_t>& first = problem_.first;
   if (first.empty()) return;

@@ -1,4 +1,4 @@
-// Walks all cores of a split product, tile by tile, on one memory.
+// Walks all cores of a split product, tile by tile, on a common memory.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -12,7 +12,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Finds the earliest of several times (the first of equal ones), by a tree, since one time changes at a time.
+/// Finds the earliest of several times (the first of equal ones). A tree makes the change of one time fast.
 class Earliest {
  public:
   explicit Earliest(std::size_t count) : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), nodes_(2 * leaves_) {
@@ -37,7 +37,7 @@ class Earliest {
   }
 
   std::size_t leaves_;
-  std::vector<Node> nodes_;  ///< node n plays for 2n and 2n + 1
+  std::vector<Node> nodes_;  ///< node n has the earlier time of nodes 2n and 2n + 1
 };
 
 }  // namespace
@@ -83,7 +83,7 @@ double CostModel::crowded(const Walk& listed, bool two) const {
   return last + static_cast<double>(machine_.core.kernel_launch_cycles);
 }
 
-/// Bytes from the priced part to the part of a core. A core's number has one digit per split dim.
+/// Bytes from the problem's part to the part of a core. A core's number has one digit per split dim.
 std::int64_t CostModel::part_begin(std::size_t operand, std::int64_t core) const {
   std::int64_t moved = 0;
   if (problem_.parts.empty()) return moved;

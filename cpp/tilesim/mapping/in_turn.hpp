@@ -1,4 +1,4 @@
-// The vector pattern of a product's prologue or epilogue, if only the number of its functions is known.
+// The pattern of a product's prologue or epilogue, if only the number of its functions is known.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace tilesim::mapping {
 
-/// A pattern of `count` dependent functions. `edges`: axes with zero padding; functions for each of them move, clamp
-/// and compare the position, and select a value.
+/// A pattern of `count` dependent functions. `edges`: number of axes with zero padding; each needs functions that move,
+/// clamp and compare the position, and select the value.
 inline VectorPattern functions_in_turn(DType from, DType to, std::int64_t count, std::int64_t edges = 0) {
   using Op = VectorNode::Op;
   std::vector<VectorNode> nodes{{.op = Op::input, .dtype = from}};
@@ -40,7 +40,7 @@ inline VectorPattern functions_in_turn(DType from, DType to, std::int64_t count,
   return pattern_of(nodes, {&read, 1}, {&write, 1});
 }
 
-/// Number of an operand's axes for which the compiler counts four functions in its prologue.
+/// Number of an operand's axes for which the compiler counts four functions in the prologue.
 inline std::int64_t edges_of(const Problem& problem, std::size_t operand, const Share& machine) {
   if (machine.whole.lowering.fusion) return 0;
   const std::vector<AxisAccess>& axes = problem.domain.operands[operand].axes;

@@ -18,8 +18,8 @@ std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
   return ceil_div(problem.domain.extents[d], nest.tiles[d]);
 }
 
-/// Sum over all tiles of one term: positions inside the tensor's axis that the tile reaches. `low` and `high`: added by
-/// the other terms. Tiles that lie inside completely have equal counts, so that long axes take constant time.
+/// Sum over all tiles of one term: number of positions inside the tensor's axis that the tile reaches. `low`, `high`:
+/// added by other terms. Tiles completely inside have equal numbers, so that long axes take constant time.
 std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::int64_t tile, std::int64_t low,
                       std::int64_t high, std::int64_t size) {
   const std::int64_t c = term.coefficient, step = c * tile, count = ceil_div(extent, tile);
@@ -44,7 +44,7 @@ std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::in
   return total;
 }
 
-/// Sum over all tile combinations of one axis of the region's extent inside the tensor.
+/// Sum over all combinations of tiles: extent of the region along one axis, inside the tensor.
 std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAccess& axis, std::int64_t size) {
   if (axis.terms.empty()) return axis.constant >= 0 && axis.constant < size ? 1 : 0;
   std::size_t longest = 0;
@@ -89,7 +89,7 @@ Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis)
   return reach;
 }
 
-/// Whether every tile spans all positions of the axis that the operation reads.
+/// Whether every tile covers all positions of the axis that the operation reads.
 bool in_one_tile(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
   return std::all_of(axis.terms.begin(), axis.terms.end(), [&](const AxisAccess::Term& term) {
     const auto d = static_cast<std::size_t>(term.dim);

@@ -1,5 +1,5 @@
-// Packed contraction: further contracted loops share the array's rows with the innermost one, by the tile's layout or
-// after the cross-lane unit has unfolded windows.
+// Packed contraction: further contracted loops share the array's rows with the innermost loop, because of the tile's
+// layout or after the cross-lane unit has unfolded windows.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// The axis of the first operand along which a dim runs, and its coefficient.
+/// The axis of the first operand on which a dim runs, and its coefficient.
 struct DimAxis {
   int axis = -1;
   std::int64_t coefficient = 0;
@@ -31,7 +31,7 @@ DimAxis axis_of(const Problem& problem, int dim) {
   return place;
 }
 
-/// The reason why no tiling allows packing; empty if some tiling may.
+/// Why no tile sizes permit packing; empty if some may.
 std::string never_packed(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to pack a contraction over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
@@ -93,7 +93,7 @@ Nest with_packed_loop(const Problem& problem, Nest nest, const Share& machine) {
   const auto tile = [&](int dim) { return sub_of(problem, nest, static_cast<std::size_t>(dim)); };
   const std::int64_t rows = machine.core.array.rows;
   const std::int64_t each = ceil_div(tile(k.back()), rows);
-  double best = 1;  // ratio of passes to those without packing
+  double best = 1;  // passes with packing / passes without
   int choice = -1;
   for (std::size_t i = k.size() - 1; i-- > 0;) {  // innermost loops first
     if (tile(k[i]) < 2) continue;
@@ -130,7 +130,7 @@ namespace {
 
 std::size_t unfoldable(const Problem& problem) { return problem.k_dims.size(); }
 
-/// The contracted dims that share the rows, in the order of the contraction.
+/// The contracted dims that share the rows, in the contraction's order.
 std::vector<int> unfolded_dims(const Problem& problem, std::int64_t count) {
   return {problem.k_dims.end() - count, problem.k_dims.end()};
 }
@@ -146,7 +146,7 @@ std::int64_t unfolded_extent(const UnfoldedAxis& axis, const Problem& problem, c
   return extent;
 }
 
-/// The reason why no tiling allows unfolding; empty if some tiling may.
+/// Why no tile sizes permit unfolding; empty if some may.
 std::string never_unfolded(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to unfold windows over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)

@@ -10,7 +10,7 @@ namespace {
 
 bool has(std::uint64_t dims, int dim) { return dims >> dim & 1; }
 
-/// Calls `take` with the extent of a buffer per axis: the used part of a tile, or all tiles of sums that span several.
+/// Calls `take` with a buffer's extent per axis: the used part of a tile, or of all tiles if sums cover several.
 template <typename Take>
 void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, const Access& access, Take take,
                      bool piece = false) {
@@ -27,7 +27,7 @@ void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t who
   }
 }
 
-/// Whether the vector unit finishes a tile in pieces, with inputs and outputs in buffers of one piece. A reduction
+/// Whether the vector unit finishes a tile in pieces, with inputs and outputs in buffers for one piece. A reduction
 /// needs the full tile.
 bool finishes_pieces(const Problem& problem, const Nest& nest) {
   if (nest.sub.empty() || problem.on_vector || problem.counted_by_data >= 0) return false;
@@ -35,7 +35,7 @@ bool finishes_pieces(const Problem& problem, const Nest& nest) {
                      [](const Problem::Output& output) { return output.reduced.empty(); });
 }
 
-/// Elements of a tile, or piece, of an epilogue output.
+/// Elements of a tile, or of a piece, of an epilogue output.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output, bool piece) {
   std::int64_t elements = 1;
   int axis = 0;
@@ -47,7 +47,7 @@ std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem
   return elements;
 }
 
-/// Elements of a tile, or piece, of a leaf.
+/// Elements of a tile, or of a piece, of a leaf.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Leaf& leaf, bool piece) {
   std::int64_t elements = 1;
   for_each_extent(
@@ -98,7 +98,7 @@ OwnDims own_dims(const Problem& problem) {
   return own;
 }
 
-/// Operands are loaded at the innermost loop that they depend on; sums begin outside all contraction loops.
+/// The innermost loop on which an operand depends loads it; sums begin outside all contraction loops.
 LoopPlan plan_loops(const Problem& problem, const Nest& nest, const OwnDims& own) {
   LoopPlan plan;
   plan.loops.reserve(nest.order.size());

@@ -1,11 +1,11 @@
-// Tiles that one core fetches for others during a walk, and the core ports that they pass.
+// Tiles that one core fetches for others in a walk, and the core ports that these tiles cross.
 #include <algorithm>
 
 #include "tilesim/mapping/walk.hpp"
 
 namespace tilesim::mapping {
 
-/// Moves a transfer through ports: data fetched for all passes the fetching core's port, other data every core's port.
+/// Moves a transfer through ports. Data fetched for all cores crosses the fetching core's port, other data every port.
 double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, double now) {
   const std::size_t own = port_of(transfer);
   for (std::size_t port = 0; port < port_free.size(); ++port)
@@ -13,7 +13,7 @@ double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, doub
   return port_free[own];
 }
 
-/// Earliest time to send the next fetched tile: all cores that need it have a free buffer.
+/// Earliest time at which the next fetched tile can be sent: all cores that need the tile have a free buffer.
 double CostModel::Walk::send_at(const Sent& tiles) const {
   const std::size_t next = tiles.through.size();
   if (next >= tiles.fetched.size()) return unknown;
@@ -22,7 +22,7 @@ double CostModel::Walk::send_at(const Sent& tiles) const {
   return std::max({free, tiles.fetched[next], port_free[port_of(*tiles.tiles[next])] - port_room});
 }
 
-/// Sends a tile through the port of the core that fetched it and the ports of all other cores.
+/// Sends a tile through the port of the core that fetched it, and through the ports of all other cores.
 void CostModel::Walk::send(Sent& tiles, double now) {
   const Transfer& transfer = *tiles.tiles[tiles.through.size()];
   const double passing = static_cast<double>(transfer.bytes) / port_rate;
@@ -38,7 +38,7 @@ void CostModel::Walk::send(Sent& tiles, double now) {
   finish = std::max(finish, last + model.one_way_);
 }
 
-/// Assigns fetching cores to the operands; the two operands have different ones, this core is the first.
+/// Assigns fetching cores to the operands. Operands have different cores; the walked core is the first.
 void CostModel::Walk::find_sends() {
   for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand) {
     sending[operand].any = planned.buffers[operand].sent;

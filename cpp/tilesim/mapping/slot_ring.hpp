@@ -12,7 +12,7 @@ struct SlotRing {
   std::string name;
   DType dtype = DType::f32;
   std::int64_t elements = 1, depth = 1;
-  bool sums = false;  ///< holds sums that an array writes
+  bool sums = false;  ///< whether an array writes sums into it
 };
 
 }  // namespace tilesim::mapping

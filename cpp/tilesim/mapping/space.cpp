@@ -32,8 +32,8 @@ std::vector<std::int64_t> all_sizes(std::int64_t extent) {
   return sizes;
 }
 
-/// Equal pieces rounded up to whole units; doublings of the unit; half of an extent of less than four units; quarters
-/// of the unit, for small memories.
+/// Equal pieces rounded up to multiples of the unit; doublings of the unit; half of an extent below four units; and
+/// quarters of the unit, for small memories.
 std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) {
   std::set<std::int64_t> found{extent};
   for (std::int64_t pieces : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64})
@@ -45,7 +45,7 @@ std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) 
   return {found.begin(), found.end()};
 }
 
-/// Choices of sub-tiles: none; two or four pieces of the longest contracted, row or column dim.
+/// Choices of sub-tiles: none; or two or four pieces of the longest contracted, row or column dim.
 std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
   const std::size_t dims = problem.domain.extents.size();
   std::vector<std::vector<std::int64_t>> result{std::vector<std::int64_t>(dims, 1)};
@@ -206,7 +206,7 @@ Space space(const Problem& problem, const Share& machine, Sizes sizes) {
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
   std::erase_if(result.orders, [&](const std::vector<int>& order) { return !counts_contraction(problem, order); });
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
-  if (problem.multicast)  // deeper rings of short tiles hide sends of long tiles of the other operand
+  if (problem.multicast)  // deeper rings of short tiles hide sends of the other operand's long tiles
     result.depths.insert(result.depths.end(), {{4, 2, 1}, {2, 4, 1}, {4, 4, 1}});
   result.pieces = cuts(problem);
   if (problem.k_dims.size() > 1)

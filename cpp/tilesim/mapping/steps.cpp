@@ -1,4 +1,4 @@
-// Walks the tiles of a nest through load queue, unit and store queue; closed forms are lower bounds of its result.
+// Walks the tiles of a nest through load queue, unit and store queue. Closed forms are lower bounds of the result.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ void CostModel::Walk::list() {
   steps.reserve(static_cast<std::size_t>(count));
   loads.reserve(static_cast<std::size_t>(count));
   std::unordered_map<std::uint32_t, Kind>
-      kinds;  // by the dims with a last tile, and whether the step adds to earlier sums
+      kinds;  // by set of dims in their last tile, and whether the step adds to earlier sums
   std::int64_t versions[3] = {-1, -1, -1};
   std::size_t changed = 0;  // outermost loop with a new trip
   while (true) {
@@ -77,7 +77,7 @@ void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand,
   transfers.push_back({operand, version, bytes, piece, model.place_});
 }
 
-/// Adds the sources of a computed tile of an operand, each tensor in a separate transfer.
+/// Adds the sources of a computed tile of an operand, one transfer per tensor.
 void CostModel::Walk::add_sources(std::size_t operand, std::int64_t version, const Extents& index) {
   for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf) {
     if (model.problem_.leaves[leaf - 3].of != operand) continue;
@@ -86,7 +86,7 @@ void CostModel::Walk::add_sources(std::size_t operand, std::int64_t version, con
   }
 }
 
-/// Adds the inputs of the epilogue for the tile, or piece, that is finished next.
+/// Adds the epilogue's inputs for the tile, or piece, that is finished next.
 void CostModel::Walk::add_leaves(const Extents& index) {
   const auto number = static_cast<std::int64_t>(finishing.size());
   for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf)
@@ -122,7 +122,7 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     }
 }
 
-/// Adds loads in the order of the plan; empty pieces are counted but not loaded.
+/// Adds loads in the order of the plan. Empty pieces are counted but not loaded.
 void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index) {
   const bool in_pieces[2] = {fetched[0] && planned.buffers[0].pieces > 1, fetched[1] && planned.buffers[1].pieces > 1};
   for (std::size_t operand = 0; operand < 2; ++operand) {
@@ -225,8 +225,8 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
   make_rings(versions);
 }
 
-/// Time at which a step's tile is unfolded. The tile needs a free buffer; its source buffer is free once the tile has
-/// passed the cross-lane unit. Unknown if an input time is unknown.
+/// Time at which a step's tile is unfolded. The tile needs a free buffer; its source's buffer is free once the tile has
+/// passed the cross-lane unit. `unknown` if a time on which it depends is not known yet.
 double CostModel::Walk::unfolded(const Step& step) {
   const auto version = static_cast<std::size_t>(step.versions[0]);
   if (rows.ready[version] != unknown) return rows.ready[version];
@@ -239,7 +239,7 @@ double CostModel::Walk::unfolded(const Step& step) {
 }
 
 /// Time at which the tile that a prologue computes for a step is ready. The vector unit computes it after the epilogues
-/// of all earlier steps, and after these steps if the vector unit multiplies too.
+/// of all earlier steps, and after these steps if the vector unit also multiplies.
 double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   const auto version = static_cast<std::size_t>(step.pieces[operand]);
   double& ready = rings[operand].ready[version];
@@ -251,7 +251,7 @@ double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   return ready = vector_free + static_cast<double>(model.machine_.core.vector.latency);
 }
 
-/// Enlarges the requests of long transfers, up to an eighth of the outstanding bytes; sums the remaining work.
+/// Enlarges the requests of long transfers, up to an eighth of the outstanding bytes, and sums the remaining work.
 void CostModel::Walk::size_requests() {
   constexpr double enough = 4096;
   double bytes = 0;
@@ -267,7 +267,7 @@ void CostModel::Walk::size_requests() {
   for (const Step& step : steps) to_compute += static_cast<double>(step.unit.busy);
 }
 
-/// Cycles with one load queue, and with one per operand (infinite if the machine lacks a second queue).
+/// Cycles with one load queue, and with one per operand (infinite if the machine has no second queue).
 CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps, double limit) {
   constexpr double never = std::numeric_limits<double>::infinity();
   double count = 1;

@@ -1,4 +1,4 @@
-// Unfolding of convolution tiles, as a descriptor for the cross-lane unit.
+// The descriptor of the cross-lane unit's compute that unfolds a convolution tile.
 #pragma once
 
 #include "tilesim/mapping/nest.hpp"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 
-/// Least bytes of distinct elements that the kernel reads or writes.
+/// Bytes of the distinct elements that the kernel must read or write.
 double compulsory_bytes(const VectorProblem& problem, const VectorOperand& operand) {
   if (operand.use == VectorOperand::Use::scratch || !operand.certain) return 0;
   double elements = 1;
@@ -24,7 +24,7 @@ double compulsory_bytes(const VectorProblem& problem, const VectorOperand& opera
     const std::int64_t reach = !operand.dilation.empty() ? operand.dilation[axis] * (problem.taps[axis] - 1) + 1
                                : operand.reach.empty()   ? 1
                                                          : operand.reach[axis];
-    const std::int64_t outside = reach > 1 ? reach - 1 : 0;  // windows may lie in the padding at both ends
+    const std::int64_t outside = reach > 1 ? reach - 1 : 0;  // windows may be in the padding at both ends
     const std::int64_t touched = std::min(operand.extents[i], problem.space[axis]) - 2 * outside;
     elements *= static_cast<double>(std::max<std::int64_t>(1, touched));
   }
@@ -134,7 +134,7 @@ double round_trip(const Share& machine) {
              static_cast<double>(machine.network.clock.hertz);
 }
 
-/// Cycles of a queue per transfer of `bytes`: the requests in flight share a round trip.
+/// Cycles of a queue per transfer of `bytes` bytes: the requests in flight share a round trip.
 double trip_cycles(double bytes, const Share& machine) {
   const DmaSpec& dma = machine.core.dma;
   const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
@@ -154,9 +154,9 @@ namespace {
 
 /// Work of the loads and stores of all tiles.
 struct Queues {
-  double bytes[2] = {0, 0}, cycles[2] = {0, 0};  ///< of loads and stores, with all memory bandwidth
+  double bytes[2] = {0, 0}, cycles[2] = {0, 0};  ///< of loads and stores, at full memory bandwidth
   double transfers = 0, exposed = 0;             ///< exposed: bytes of the first tile
-  double shuffled = 0, turned = 0, after = 0;    ///< cycles of permutes: all, of one tile; latency
+  double shuffled = 0, turned = 0, after = 0;    ///< cycles of permutes: all; of one tile; latency
 };
 
 void add(Queues& queues, const VectorProblem& problem, int operand, const VectorTiles& tiles, const VectorTiles& walked,
@@ -189,7 +189,7 @@ double turns_of(const VectorProblem& problem, const VectorTiles& tiles, bool str
 }  // namespace
 
 VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own) {
-  VectorTiles walked = tiles;  // sub-tiles are moved and computed on as tiles
+  VectorTiles walked = tiles;  // pieces move and are computed like tiles
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
   double rows = 1, turns = 0, computing = 0, least = 0;
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
@@ -215,7 +215,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
   VectorWeighed result;
   VectorCost& cost = result.cost;
   const double read = queues.bytes[0], written = queues.bytes[1], transfers = queues.transfers;
-  // Cores take rows of tiles; contexts share their core's units; the machine has one core's share of the bandwidth.
+  // Cores process rows of tiles; contexts share their core's units; the machine has one core's share of the bandwidth.
   const auto count = static_cast<double>(machine.core.count);
   const double workers = std::max(1.0, std::min(count, rows));
   const double units = std::max(1.0, workers / static_cast<double>(std::max<std::int64_t>(1, tiles.contexts)));
@@ -231,7 +231,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
   cost.written_bytes = static_cast<std::int64_t>(std::min(written, 9e18));
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
   cost.bound = least / peak;
-  // A buffer is loaded, permuted, computed on and reloaded, after stores on the same memory.
+  // A buffer is loaded, permuted, used and reloaded, after stores on the same memory.
   const double each = turns / workers * (latency + queues.after + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   result.ring = each + used;
@@ -242,7 +242,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
                    {issue, "issue of transfers"},
                    {queues.cycles[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
                    {queues.cycles[1] / workers, "latency of stores"}}};
-  // Nothing hides the loads of the first tile and the stores of the last one.
+  // Nothing hides the loads of the first tile and the stores of the last tile.
   result.exposed = queues.exposed / rate + queues.turned + queues.after + latency + transfers / workers;
   return result;
 }

@@ -1,4 +1,4 @@
-// Times the tiles of a nest through load queues, unit and store queues; steps.cpp lists the tiles.
+// Computes the time of a nest's tiles in load queues, unit and store queue. steps.cpp lists the tiles.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace tilesim::mapping {
 struct CostModel::Walk {
   static constexpr double unknown = -1;
 
-  /// Buffers of an operand or result. Per version: when it is ready, and when its buffer is free again.
+  /// Buffers of an operand or result. Per version: time at which it is ready, and at which its buffer is free again.
   struct Ring {
     std::int64_t depth = 1;
     std::vector<double> ready, released;
-    std::vector<double> arrived{};  ///< arrival times of the sources, if a prologue computes the tile
+    std::vector<double> arrived{};  ///< arrival of the sources, if a prologue computes the tile
     double free_at(std::int64_t version) const {
       return version < depth ? 0 : released[static_cast<std::size_t>(version - depth)];
     }
@@ -36,12 +36,12 @@ struct CostModel::Walk {
 
   struct Step {
     std::int64_t versions[3] = {0, 0, 0};
-    std::int64_t pieces[2] = {0, 0};  ///< piece numbers of a and b, over all versions
-    bool empty = false;               ///< the piece is beyond the end of a ragged tile
+    std::int64_t pieces[2] = {0, 0};  ///< index of the pieces of a and b, over all versions
+    bool empty = false;               ///< a partial tile does not have this piece
     bool last_use[3] = {false, false, false};
     TileCycles unit{};
     bool stores = false;  ///< completes a result tile
-    bool frees = false;   ///< last step of its version of the sums
+    bool frees = false;   ///< is the last step of its version of the sums
   };
 
   /// Values common to tiles of one shape.
@@ -54,12 +54,12 @@ struct CostModel::Walk {
   CostModel& model;
   const Nest& nest;
   const KernelPlan planned;
-  /// Loads, computes and stores in order, common to all cores that are walked together.
+  /// Loads, computes and stores in order; cores that are walked together share them.
   struct Listing {
     std::vector<Step> steps{};
     std::vector<Transfer> loads{}, stores{};
     std::vector<double> finishing{};
-    std::vector<Transfer> split[2]{};  ///< loads split over two queues
+    std::vector<Transfer> split[2]{};  ///< loads distributed over two queues
   };
   std::shared_ptr<Listing> listed = std::make_shared<Listing>();
   std::vector<Step>& steps = listed->steps;
@@ -67,7 +67,7 @@ struct CostModel::Walk {
   std::vector<double>& finishing = listed->finishing;
   std::vector<Ring> rings = std::vector<Ring>(model.tensors());  ///< of a, b, sums, leaves
 
-  /// A DMA queue: transfers in order, split into requests, with a bounded number in flight.
+  /// A DMA queue. Transfers run in order, split into requests, with a bounded number in flight.
   struct Queue {
     const std::vector<Transfer>* transfers = nullptr;
     std::size_t next = 0;
@@ -77,7 +77,7 @@ struct CostModel::Walk {
     std::size_t requests = 0;
   };
 
-  // steps.cpp: lists loads, computes and stores in order
+  // Defined in steps.cpp: lists loads, computes and stores in order.
   void list();
   void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
            std::int64_t piece);
@@ -89,18 +89,18 @@ struct CostModel::Walk {
   double unfolded(const Step& step);
   double prepared(std::size_t operand, const Step& step);
 
-  /// Tiles of an operand that one core fetches for all: arrival at the core, and departure through its port.
+  /// Tiles of an operand that one core fetches for all: times of arrival at this core, and of departure from its port.
   struct Sent {
     bool any = false;
-    std::size_t port = 0;                  ///< port of the first core that fetches them
+    std::size_t port = 0;                  ///< port of the first core that fetches tiles
     std::size_t leaders = 1;               ///< number of cores that fetch in turn
     std::vector<const Transfer*> tiles;    ///< in order
-    std::vector<double> fetched, through;  ///< times, per tile
+    std::vector<double> fetched, through;  ///< times per tile
   };
 
   bool sent(const Transfer& transfer) const { return transfer.operand < 2 && sending[transfer.operand].any; }
 
-  /// Time at which the buffer for a loaded tile is free: its own buffer, or the buffer from which it is sent.
+  /// Time at which the buffer of a loaded tile is free: its own buffer, or the buffer from which it is sent.
   double buffer_at(const Transfer& transfer) const {
     if (!sent(transfer)) return rings[transfer.operand].free_at(transfer.version);
     const Sent& tiles = sending[transfer.operand];
@@ -123,7 +123,7 @@ struct CostModel::Walk {
 
   double pass_ports(const Transfer& transfer, double cycles, double now);
 
-  /// Earliest time of a queue's next request; unknown until its dependences have times.
+  /// Earliest time of a queue's next request; `unknown` if times on which it depends are not known yet.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
     const double passed = port_free[port_of((*queue.transfers)[queue.next])];
@@ -139,7 +139,7 @@ struct CostModel::Walk {
     return wanted == unknown ? unknown : std::max(at, wanted);
   }
 
-  /// Frees sums that span several tiles, at their last store.
+  /// Frees sums that cover several tiles after their last store.
   void free_sums(const Queue& queue, std::int64_t version, double at) {
     const bool more = queue.next < stores.size() && stores[queue.next].version == version;
     if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
@@ -161,8 +161,8 @@ struct CostModel::Walk {
            static_cast<double>(in_regions.size()) / model.link_rate_;
   }
 
-  /// Picks the region of the core furthest from its tiles, since the other cores wait for it; a single core is in the
-  /// first region.
+  /// Chooses the region of the core that is furthest from its tiles, because other cores wait for this core. A single
+  /// core is in the first region.
   void find_home() {
     if (model.link_rate_ <= 0) return;
     for (const auto* transfers : {&loads, &stores})
@@ -171,7 +171,7 @@ struct CostModel::Walk {
       home = static_cast<std::size_t>(std::min_element(in_regions.begin(), in_regions.end()) - in_regions.begin());
   }
 
-  /// Completion time of a request, if this core has a share of the memory.
+  /// Completion time of a request if this core has its share of the memory.
   double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
     const double served = transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
@@ -242,7 +242,7 @@ struct CostModel::Walk {
   void send(Sent& tiles, double now);
   void find_sends();
 
-  /// Time at which the operand's tile or piece for a step is ready, or unknown.
+  /// Time at which the operand's tile or piece for a step is ready; `unknown` if not known yet.
   double there(std::size_t operand, const Step& step) {
     if (operand == 0 && nest.unfold > 0) return unfolded(step);
     if (model.computed(operand)) return prepared(operand, step);
@@ -252,7 +252,7 @@ struct CostModel::Walk {
   /// The buffers from which the unit reads an operand.
   Ring& read_ring(std::size_t operand) { return operand == 0 && nest.unfold > 0 ? rows : rings[operand]; }
 
-  /// Computes all tiles whose operands are ready; true if there was one.
+  /// Computes all tiles whose operands are ready; returns whether there was such a tile.
   bool compute() {
     bool moved = false;
     for (; next_step < steps.size(); ++next_step, moved = true) {
@@ -266,7 +266,7 @@ struct CostModel::Walk {
       const double sums = rings[2].free_at(step.versions[2]);
       if (sums == unknown) return moved;
       start = std::max(start, sums);
-      const bool drained = start > unit_free || next_step == 0;  // the load of this tile's weights is exposed
+      const bool drained = start > unit_free || next_step == 0;  // loading this tile's weights is not hidden
       const auto lies = static_cast<std::size_t>(step.unit.kept);
       const bool held = step.unit.kept >= 0 && next_step > 0 && steps[next_step - 1].unit.kept == step.unit.kept &&
                         steps[next_step - 1].versions[lies] == step.versions[lies];
@@ -287,7 +287,7 @@ struct CostModel::Walk {
     return moved;
   }
 
-  /// Runs epilogues in order; each one needs one of two output buffers.
+  /// Runs epilogues in order. Each needs one of two output buffers.
   bool finish_tiles() {
     bool moved = false;
     for (; stored.size() < pending.size(); moved = true) {
@@ -307,7 +307,7 @@ struct CostModel::Walk {
     return moved;
   }
 
-  /// Sets the rate of the core's port on a simple network; its queues share the port, the longest-waiting one first.
+  /// Sets the rate of the core's port on a simple network. Queues share the port; the longest-waiting queue is first.
   void see_port() {
     const Share::Network& network = model.machine_.network;
     if (network.kind != "simple") return;
@@ -336,7 +336,7 @@ struct CostModel::Walk {
     for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
   }
 
-  /// Time of the next request or send, or unknown if none is left.
+  /// Time of the next request or send; `unknown` if none is left.
   double next() {
     while (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
     const double times[5] = {ready_at(queues[0], false), two ? ready_at(queues[1], false) : unknown,
@@ -347,7 +347,7 @@ struct CostModel::Walk {
     return chosen < 0 ? unknown : times[chosen];
   }
 
-  /// Performs the request or send found by `next`.
+  /// Performs the request or send that `next` chose.
   void advance(double now) {
     const auto at = static_cast<std::size_t>(chosen);
     if (at < 3)
@@ -361,7 +361,7 @@ struct CostModel::Walk {
     return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
   }
 
-  /// Runs the walk; returns infinity as soon as the remaining work exceeds `limit`.
+  /// Runs the walk; returns infinity once the remaining work exceeds `limit`.
   double run(bool in_two, double limit) {
     prepare(in_two);
     for (double now = next(); now != unknown; now = next()) {
@@ -374,24 +374,24 @@ struct CostModel::Walk {
 
   std::vector<Queue> queues = std::vector<Queue>(3);  ///< load queue, second operand's load queue, store queue
   bool two = false;
-  int chosen = -1;               ///< index of a queue; 3 and 4: sends
-  Channels* channels = nullptr;  ///< shared by all cores, if each core is walked
+  int chosen = -1;               ///< index of a queue; 3 and 4: sends of a and b
+  Channels* channels = nullptr;  ///< common to all cores, if all cores are walked
   std::size_t core = 0;          ///< this core's index in `channels`
   std::vector<std::int64_t> begins =
-      std::vector<std::int64_t>(model.tensors());  ///< offset of the core's part in memory, per tensor
+      std::vector<std::int64_t>(model.tensors());  ///< per tensor: offset of the core's part in memory
   std::vector<double> stored{}, pending{}, outputs{};
-  std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
+  std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees; -1: none
   std::size_t next_step = 0;
   std::vector<std::int64_t> in_regions{};  ///< bytes per region
   std::size_t home = 0;                    ///< region of this core
   double link_free[2] = {0, 0};            ///< of loads; of stores if links are separate
-  double fetched_for[2] = {1, 1};          ///< cores that share a fetch, per operand
-  double preparing[2] = {0, 0};            ///< vector unit cycles per computed tile of an operand
-  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of buffered data
-  std::vector<double> port_free{0};  ///< of this core, of others that fetch for all, and of one that does not fetch
-  Ring rows{};                       ///< ring of unfolded tiles
+  double fetched_for[2] = {1, 1};          ///< per operand: number of cores that share a fetch
+  double preparing[2] = {0, 0};            ///< per operand: vector unit cycles per computed tile
+  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of data that fit the buffer
+  std::vector<double> port_free{0};        ///< of this core, of cores that fetch for all, of one that does not fetch
+  Ring rows{};                             ///< ring of unfolded tiles
   std::int64_t chunk = model.chunk_, window_each = model.window_;  ///< bytes per request; requests in flight per queue
-  double to_compute = 0, to_serve = 0;                             ///< remaining cycles of steps, and of memory
+  double to_compute = 0, to_serve = 0;                             ///< remaining cycles of steps; of memory
   double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };

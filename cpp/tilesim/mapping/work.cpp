@@ -1,4 +1,4 @@
-// Cycles of array and vector unit for the tiles of a nest, by the units' closed forms; split as in the lowering.
+// Cycles of array and vector unit for the tiles of a nest, by the units' closed forms, with the split of the lowering.
 #include <algorithm>
 #include <map>
 
@@ -45,7 +45,7 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   return latency_.latency(d, {}).busy;
 }
 
-/// Cycles of `count` tiles with these extents, of which `begin` start new sums.
+/// Cycles of `count` tiles with these extents, of which `begin` tiles start new sums.
 double CostModel::busy(const Extents& tile, const TileWork& unit, double count, double begin) {
   const auto cycles = [&](bool adds) {
     return static_cast<double>(tile_busy(problem_, unit, tile, machine_, latency_, adds));
@@ -53,7 +53,7 @@ double CostModel::busy(const Extents& tile, const TileWork& unit, double count, 
   return (begin > 0 ? begin * cycles(false) : 0) + (count > begin ? (count - begin) * cycles(true) : 0);
 }
 
-/// Sums the work over all tiles of the nest; full and ragged tiles are counted per size. Stops above `limit`.
+/// Sums the work over all tiles of the nest; full and partial tiles are counted per size. Stops above `limit`.
 CostModel::Work CostModel::work(const Nest& nest, double limit) {
   if (!nest.sub.empty()) return work_in_pieces(nest);
   const std::size_t dims = nest.tiles.size();
@@ -94,7 +94,7 @@ double CostModel::least_cycles(const Nest& nest, double limit) {
   return std::max(least.busy, least.finishing) + around;
 }
 
-/// Sums the work over all pieces, counted per size.
+/// Sums the work over all pieces, which are counted per size.
 CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
   const TileWork unit = tile_work(problem_, nest, machine_, latency_);

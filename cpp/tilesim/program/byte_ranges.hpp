@@ -1,4 +1,4 @@
-// The bytes of a core's memories that are in use.
+// Tracks which bytes of a core's memories are in use.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace tilesim::program {
 
-/// Ranges of bytes that do not overlap, each with its owner. Scratchpad and accumulators have separate ranges.
+/// Disjoint ranges of bytes, each with an owner. Scratchpad and accumulator memory have separate ranges.
 template <class Owner>
 class ByteRanges {
  public:
-  /// The owner of some bytes in [low, high); null if all of them are free.
+  /// The owner of a range that overlaps [low, high); null if all these bytes are free.
   const Owner* overlapping(bool accumulator, std::int64_t low, std::int64_t high) const {
     auto after = ranges_.lower_bound({accumulator, high});
     if (after == ranges_.begin()) return nullptr;

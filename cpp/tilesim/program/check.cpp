@@ -1,4 +1,4 @@
-// Structural check of a program: capacity, rings, and a legal text order across cores.
+// Structural check of a program: memory capacity, rings, and an order across cores without deadlock.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -21,10 +21,10 @@ namespace tilesim::program {
 namespace {
 
 constexpr std::int64_t statement_limit = 2'000'000;
-constexpr std::int64_t race_limit = 20'000;  ///< limit on statements: the search's event sets grow with their number
-constexpr double race_places = 16e6;  ///< limit on elements of tensors and buffers; execution checks larger programs
+constexpr std::int64_t race_limit = 20'000;  ///< limit on statements: event sets grow with their number
+constexpr double race_places = 16e6;         ///< limit on elements of tensors and buffers; execution checks larger ones
 
-/// Checks the bytes of slots that are alive together, through scopes and calls.
+/// Checks the bytes of slots that exist at the same time, through scopes and calls.
 class Capacity {
  public:
   Capacity(const Program& program, const ScratchpadSpec* memories) : program_(program), memories_(memories) {
@@ -54,7 +54,7 @@ class Capacity {
     }
   }
 
-  /// Contexts of a core share its memories evenly.
+  /// Limit in bytes; the contexts of a core share its memories equally.
   std::int64_t limit(bool accumulator) const {
     if (!memories_) return std::int64_t{1} << 60;
     return (accumulator ? memories_->accumulator_bytes : memories_->bytes) / program_.contexts;
@@ -81,7 +81,7 @@ class Capacity {
     }
   }
 
-  /// Visits a called function, unless a call with only the program's slots alive has visited it, or a visit is open.
+  /// Visits a called function, unless it was visited with only the program's slots in existence, or its visit is open.
   void visit_call(const std::string& name) {
     if (!visited_.emplace(name, alive_).second) return;
     if (const auto found = bodies_.find(name); found != bodies_.end()) visit(*found->second);
@@ -92,11 +92,11 @@ class Capacity {
   const ScratchpadSpec* memories_;
   std::unordered_map<std::string, const Block*> bodies_;
   ByteRanges<const Slot*> taken_;
-  std::size_t alive_ = 0;  ///< number of live slots
+  std::size_t alive_ = 0;  ///< number of slots in existence
   std::set<std::pair<std::string, std::size_t>> visited_;
 };
 
-/// Checks that tensors in scratchpads fit and overlap neither each other nor slots of kernels in their lifetime.
+/// Checks that tensors in scratchpads fit, and overlap neither each other nor slots of kernels during their lifetime.
 class Staying {
  public:
   Staying(const Program& program, const ScratchpadSpec* memories) : program_(program) {
@@ -190,7 +190,7 @@ class Staying {
   Lifetimes lifetimes_;
 };
 
-/// Walks the text order; `races` tracks happens-before.
+/// Runs the program in text order; `races` tracks happens-before.
 void walk(const CompiledProgram& compiled, std::int64_t limit, Races* races) {
   TextOptions options;
   options.must_release = true;
@@ -199,7 +199,7 @@ void walk(const CompiledProgram& compiled, std::int64_t limit, Races* races) {
   try {
     TextRun(compiled, options).run();
   } catch (const NeedsData&) {
-    // Loops or addresses depend on tensors: only an execution can check them.
+    // Loops or addresses depend on tensors, so only an execution can check them.
   }
 }
 

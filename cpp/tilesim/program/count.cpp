@@ -18,7 +18,7 @@ std::int64_t sum(std::int64_t a, std::int64_t b) { return a > most - b ? most : 
 
 std::int64_t product(std::int64_t a, std::int64_t b) { return a != 0 && b > most / a ? most : a * b; }
 
-/// The first tensor that an expression reads, in the order of its text.
+/// The first tensor that an expression reads, in text order; null if it reads none.
 const std::string* first_read(const Expr& expr) {
   if (expr.kind() == Expr::Kind::read) return &expr.name();
   for (const Expr& argument : expr.arguments())
@@ -40,7 +40,7 @@ Executions::Executions(const Program& program, const TripCounts* instead, bool l
 }
 
 std::int64_t Executions::count(const Block& block) {
-  const auto [known, fresh] = totals_.try_emplace(&block, 0);  // 0 for a function that calls itself, which is rejected
+  const auto [known, fresh] = totals_.try_emplace(&block, 0);  // 0 for a recursive function, which is rejected
   if (!fresh) return known->second;
   std::int64_t total = 0;
   for (const Statement& statement : block) total = sum(total, count(statement));

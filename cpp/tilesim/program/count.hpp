@@ -1,4 +1,4 @@
-// Counts of a program: how often statements run, and how many it has.
+// Counts a program's statements, and how often they are executed.
 #pragma once
 
 #include <map>
@@ -11,14 +11,14 @@
 
 namespace tilesim::program {
 
-/// Counts executed statements. A loop of unknown length counts once, a data-dependent branch by its typical share, a
-/// call by its function's statements. The program must outlive this and not change.
+/// Counts executed operations. A loop of unknown length counts as one trip, a data-dependent branch by its typical
+/// share, a call by its function's statements. The program must outlive this object and must not change.
 class Executions {
  public:
   using TripCounts = std::map<const For*, std::int64_t>;
 
-  /// `instead`: trip counts that replace those of some loops; must outlive this. `longest`: a loop whose trip count
-  /// differs between cores counts as on the core with the most trips.
+  /// `instead`: trip counts that replace those of some loops; must outlive this object. `longest`: a loop whose trip
+  /// count differs between cores has the largest trip count of all cores.
   explicit Executions(const Program& program, const TripCounts* instead = nullptr, bool longest = false);
   std::int64_t all() { return count(program_.body); }
   std::int64_t count(const Block& block);  ///< at most INT64_MAX
@@ -33,25 +33,25 @@ class Executions {
   const bool longest_;
   std::unordered_map<std::string, const Block*> bodies_;
   std::unordered_map<const Block*, std::int64_t> totals_;
-  std::map<std::string, double> shares_;  ///< share of nonzero elements, of tensors that branches read
+  std::map<std::string, double> shares_;  ///< by tensor that a branch reads: share of nonzero elements
 };
 
-/// The contents of a program.
+/// Numbers of operations and statements of a program, and its kernels.
 struct Contents {
   struct Kernel {
-    std::string function;  ///< function that contains it; empty: main body
+    std::string function;  ///< function that contains the kernel; empty: the main body
     const Scope* scope = nullptr;
   };
   std::int64_t operations = 0;  ///< number of executed operations
   std::int64_t statements = 0;  ///< number of statements in the text
-  bool sends = false;           ///< whether cores send to each other
-  std::vector<Kernel> kernels;  ///< outermost scopes, in text order
+  bool sends = false;           ///< whether a core sends to another core
+  std::vector<Kernel> kernels;  ///< outermost scopes in text order
 };
 Contents contents(const Program& program);
 
-/// Bytes of a tensor with the padding of its layout; 0 if an extent is not a number.
+/// Bytes of a tensor with the padding of its layout; 0 if an extent is not constant.
 std::int64_t stored_bytes(const Tensor& tensor);
-/// Bytes and name of every tensor that has separate bytes, largest first.
+/// Bytes and name of every tensor that is not an alias, largest first.
 std::vector<std::pair<std::int64_t, std::string>> footprint(const Program& program);
 
 }  // namespace tilesim::program

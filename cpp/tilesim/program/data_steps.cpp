@@ -30,7 +30,7 @@ void add_row_reads(const Statement& statement, Names& names) {
       if (!dim.through.empty()) names.insert(dim.through);
 }
 
-/// Operations of the innermost scope that names any.
+/// Operations of the innermost scope that names operations.
 using ServedOperations = std::vector<std::string>;
 
 template <class Visit>
@@ -45,7 +45,7 @@ void for_each_in_scope(const Program& program, const Visit& visit) {
   });
 }
 
-/// Scopes, loops and branches around the innermost scope that stores the tensor, outermost first.
+/// Finds scopes, loops and branches around the innermost scope that stores the tensor, outermost first.
 bool find_step(const Block& block, const std::string& tensor, std::vector<const Statement*>& path) {
   for (const Statement& statement : block) {
     path.push_back(&statement);
@@ -58,7 +58,7 @@ bool find_step(const Block& block, const std::string& tensor, std::vector<const 
   return false;
 }
 
-/// Removes waits for counters, signals and barriers: a single step has no other kernels or cores to wait for.
+/// Removes waits for counters, signals and barriers, because a single step has no other kernels or cores.
 void leave_out_order(Block& block) {
   std::erase_if(block, [](const Statement& statement) {
     const auto* wait = std::get_if<Wait>(&statement.action);
@@ -122,8 +122,8 @@ void rename_tensors(Block& block, const std::map<std::string, std::string>& name
   }
 }
 
-/// Replaces formal tensors of the step's function by actual ones. Returns false if calls pass different tensors, or an
-/// expression reads a formal one.
+/// Replaces formal tensors of the step's function by actual ones. Returns false if calls pass different tensors, or if
+/// an expression reads a formal tensor.
 bool name_actuals(const Program& whole, DataStep& step) {
   std::map<std::string, std::string> names;
   bool alike = true;

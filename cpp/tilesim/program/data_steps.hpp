@@ -1,5 +1,4 @@
-// Finds where the time of a program depends on tensor values: the kernels that read them, and the step that computes
-// them.
+// Finds where a program's time depends on tensor values: the kernels that read them, and the step that computes them.
 #pragma once
 
 #include <optional>
@@ -10,17 +9,17 @@
 
 namespace tilesim::program {
 
-/// A tensor whose values loops, addresses or transfers of a kernel read.
+/// A tensor whose values determine loops, addresses or transfers of a kernel.
 struct DataRead {
   std::string tensor;
-  bool rows = false;                   ///< only transfers read it: without its values the time is approximate
-  std::string function;                ///< function that contains the kernel; empty: the program's body
+  bool rows = false;                   ///< only transfers read it: time without its values is approximate
+  std::string function;                ///< function that contains the kernel; empty: the main body
   std::vector<std::string> operation;  ///< operations of the graph that the kernel computes
 };
-/// Each tensor once, in text order. For a formal tensor of a function, also the tensors that calls bind to it.
+/// Returns each tensor once, in text order; for a formal tensor, also the tensors that calls bind to it.
 std::vector<DataRead> data_reads(const Program& program);
 
-/// The innermost scope that stores a tensor, as a separate program: its loads become inputs, its stores outputs.
+/// The innermost scope that stores a tensor, as a standalone program: tensors that it loads are inputs, others outputs.
 struct DataStep {
   Program program;
   std::string function;

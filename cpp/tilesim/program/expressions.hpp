@@ -1,4 +1,4 @@
-// Visits all expressions of a statement. No other file knows where they are.
+// Visits all expressions of a statement. Only this file lists the fields that contain expressions.
 #pragma once
 
 #include <type_traits>
@@ -9,8 +9,8 @@
 
 namespace tilesim::program {
 
-/// Calls `visit(Expr&)` (or `const Expr&`) with every expression of a statement, but not with those of nested
-/// statements, nor with the parameters of a call, which are names in another function.
+/// Calls `visit(Expr&)` (or `const Expr&`) with every expression of a statement. Excluded are nested statements, and
+/// parameters of a call, whose names belong to another function.
 template <class Visit>
 class Expressions {
  public:

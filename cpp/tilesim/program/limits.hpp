@@ -1,10 +1,10 @@
-// Size limits of a program, for writers and readers.
+// Size limits of programs.
 #pragma once
 
 #include <cstddef>
 
 namespace tilesim::program {
 
-inline constexpr std::size_t most_queues = 32;  ///< distinct queue names, all cores together
+inline constexpr std::size_t most_queues = 32;  ///< distinct queue names of all cores together
 
 }  // namespace tilesim::program

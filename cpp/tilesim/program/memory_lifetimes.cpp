@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_kernels = std::size_t{1} << 18;
 const char* const counters_of_kernels = "kernels.";
 
-/// Thrown for too many kernels, or calls behind a condition.
+/// Thrown if there are too many kernels, or calls inside a condition.
 struct NotKnown {};
 
 bool calls_functions(const Block& block) {
@@ -67,7 +67,7 @@ class Walk {
     Lifetime span;
     bool stored = false;  ///< stored before any read
   };
-  /// A tensor, and the call in which it lives.
+  /// A tensor, and the call to which it belongs.
   struct Bound {
     std::string tensor;
     std::size_t frame = 0;
@@ -77,7 +77,7 @@ class Walk {
     std::size_t place = 0;   ///< index in frames_
     std::int32_t calls = 0;  ///< call context in the numbering
     std::map<std::string, Bound> formals;
-    std::int64_t before = 0;  ///< kernels counted as complete before the call
+    std::int64_t before = 0;  ///< kernels that are complete before the call
   };
 
   std::int64_t kernels() const { return static_cast<std::int64_t>(ends_.size()); }
@@ -88,7 +88,7 @@ class Walk {
     return found == found_.owners.end() ? alias_of : found->second;
   }
 
-  /// Finds tensors that only one function names: each call has separate contents.
+  /// Finds tensors that only one function names; each call has separate contents of such a tensor.
   void find_named() {
     for_each_function(program_, [&](const Block& body, const std::string& function) {
       const auto name = [&](const std::string& tensor) {
@@ -111,7 +111,7 @@ class Walk {
     for (const Expr& argument : expr.arguments()) read_by(argument, visit);
   }
 
-  /// Calls visit(tensor, whether it is stored to) for the tensors that a statement uses, without nested statements.
+  /// Calls visit(tensor, whether it is stored) for the tensors that a statement uses, without nested statements.
   template <class Visit>
   static void names_of(const Statement& statement, const Visit& visit) {
     for_each_expression(statement, [&](const Expr& expr) { read_by(expr, visit); });
@@ -159,7 +159,7 @@ class Walk {
     }
   }
 
-  /// A loop of the graph, with the copies before it.
+  /// Walks a loop of the graph, with the copies before it.
   void steps(const Scope& scope, const Frame& frame) {
     if (scope.barrier && !several_) waited_ = kernels();
     walk(scope.body, frame);
@@ -195,7 +195,7 @@ class Walk {
     frames_.pop_back();
   }
 
-  /// A separate kernel, or a statement outside of kernels, which is numbered like one.
+  /// Walks a separate kernel, or a statement outside kernels, which is numbered like a kernel.
   void loose(const Statement& statement, const Frame& frame) {
     const std::int64_t number = begin();
     names_of(statement,
@@ -220,7 +220,7 @@ class Walk {
       if (!stored) before_stores = std::max(before_stores, known);
     });
     found_.complete[at(number)] = before_stores;
-    // Stores of one queue start in order, each after the waits of its kernel.
+    // Stores of one queue start in order, after the waits of their kernel.
     if (ordered_stores_) waited_ = all;
     inside(scope.body, number, frame);
     std::int64_t steps = 0;
@@ -246,7 +246,7 @@ class Walk {
 
   void end(std::int64_t count) { ends_.back() = counted_ += count; }
 
-  /// Number of kernels that are complete after a wait for a count of kernels; in loops, as in the first trip.
+  /// Number of kernels that are complete after a wait for a number of kernels; in loops, as in the first trip.
   std::int64_t complete_after(const Wait& wait, const Frame& frame) const {
     if (!wait.counter.starts_with(counters_of_kernels)) return 0;
     const Expr& count = several_ ? wait.index : wait.pieces;
@@ -264,10 +264,10 @@ class Walk {
   bool several_, ordered_stores_ = true;
   Lifetimes found_;
   std::map<std::string, const Function*> functions_;
-  std::map<std::string, std::string> home_;  ///< by tensor: only function that names it; empty: main body, or several
+  std::map<std::string, std::string> home_;  ///< by tensor: the only function that names it; empty: others
   std::vector<std::map<std::string, Used>> frames_;
-  std::set<std::string> early_;     ///< tensors read before any store
-  std::vector<std::int64_t> ends_;  ///< by kernel: the count of kernels at its completion
+  std::set<std::string> early_;     ///< tensors that are read before any store
+  std::vector<std::int64_t> ends_;  ///< per kernel: number of complete kernels when it completes
   std::int64_t counted_ = 0, waited_ = 0;
 };
 

@@ -18,7 +18,7 @@ namespace tilesim::program {
 
 namespace {
 
-/// A tensor with separate bytes, and the spans in which they are taken.
+/// A tensor with separate bytes, and the spans of kernels in which it occupies them.
 struct Item {
   const Tensor* tensor = nullptr;
   std::int64_t bytes = 0, address = -1;
@@ -33,7 +33,7 @@ bool meet(const std::vector<Lifetime>& a, const std::vector<Lifetime>& b) {
   return false;
 }
 
-/// Extends spans to the last kernel before the bytes are free for another tensor; merges spans that meet.
+/// Extends spans to the last kernel before another tensor may use the bytes; merges spans that overlap.
 std::vector<Lifetime> taken(const std::vector<Lifetime>& used, const std::vector<std::int64_t>& complete) {
   std::vector<Lifetime> spans;
   for (Lifetime span : used) {
@@ -61,7 +61,7 @@ std::int64_t best_fit(const Item& item, const std::vector<const Item*>& placed) 
   return best >= 0 ? best : end;
 }
 
-/// Bytes that the items take if they are placed in this order.
+/// Bytes that the items occupy if they are placed in this order.
 std::int64_t place(std::vector<Item>& items, const std::vector<std::size_t>& order) {
   std::vector<const Item*> placed;
   std::int64_t end = 0;
@@ -75,7 +75,7 @@ std::int64_t place(std::vector<Item>& items, const std::vector<std::size_t>& ord
   return end;
 }
 
-/// Places items by size, by size times lifetime, or in their order, whichever takes the fewest bytes.
+/// Places items by size, by size times lifetime, or in the given order, whichever occupies the fewest bytes.
 std::int64_t place_best(std::vector<Item>& items) {
   const auto length = [](const Item& item) {
     std::int64_t kernels = 0;
@@ -155,7 +155,7 @@ class MemoryPlanner {
     return taken(found->second, lifetimes_.complete);
   }
 
-  /// Owners of the bytes of outputs.
+  /// The tensors whose bytes outputs use.
   const std::map<std::string, bool>& outputs() const {
     if (!outputs_) {
       outputs_.emplace();
@@ -175,7 +175,7 @@ class MemoryPlanner {
     bounds_[tensor.name] = {tensor.address, {found->second.front().first, found->second.back().last}};
   }
 
-  /// Scratchpad bytes of slots; `held` adds those of the nested scopes that take most.
+  /// Scratchpad bytes of slots; `held` adds the slots of the nested scopes that need the most.
   static std::int64_t slot_bytes(const std::vector<Slot>& slots) {
     std::int64_t bytes = 0;
     for (const Slot& slot : slots)
@@ -242,7 +242,7 @@ class MemoryPlanner {
   MemoryPlan plan_;
   std::vector<Item> given_, items_;
   std::map<std::string, std::pair<std::int64_t, Lifetime>> bounds_;
-  std::map<std::string, const Tensor*> staying_;  ///< in scratchpads
+  std::map<std::string, const Tensor*> staying_;  ///< tensors in scratchpads
   mutable std::optional<std::map<std::string, bool>> outputs_;
 };
 

@@ -6,10 +6,10 @@ namespace tilesim::program {
 
 namespace {
 
-/// Axes of a shape from `first` on, up to `end`.
+/// The axes [first, end) of a shape.
 struct AxesOf { std::size_t first, end; };
 
-/// First and last element of a group's axes in the box; false if elements between them are not in the box.
+/// First and last element of a group's axes in the box; returns false if the box does not contain all elements between.
 bool ends_of(const Box& box, const Shape& shape, AxesOf axes, std::int64_t& first, std::int64_t& last) {
   bool ranges = false, whole = true;
   first = last = 0;
@@ -22,7 +22,7 @@ bool ends_of(const Box& box, const Shape& shape, AxesOf axes, std::int64_t& firs
   return whole;
 }
 
-/// The box from one element to another; false if it has further elements.
+/// The box from one element to another; returns false if the box contains other elements, too.
 bool give_ends(const Shape& shape, AxesOf axes, std::int64_t first, std::int64_t last, Box& box) {
   for (std::size_t axis = axes.end; axis-- > axes.first; first /= shape[axis], last /= shape[axis]) {
     box.low[axis] = first % shape[axis];
@@ -43,7 +43,7 @@ bool give_ends(const Shape& shape, AxesOf axes, std::int64_t first, std::int64_t
 
 }  // namespace
 
-/// Translates group by group: consecutive axes of both shapes with equal products of extents.
+/// Translates group by group: a group consists of consecutive axes of both shapes with equal products of extents.
 Reshaped reshaped(const Box& box, const Shape& from, const Shape& to) {
   Reshaped result{{Shape(to.size(), 0), Shape(to.size(), 0)}, true};
   if (from == to) return {box, true};

@@ -1,14 +1,14 @@
-// Boxes of elements, translated between the shapes of a tensor and of its aliases.
+// Translates boxes of elements between the shapes of a tensor and its aliases.
 #pragma once
 
 #include "tilesim/base/shape.hpp"
 
 namespace tilesim::program {
 
-/// Elements of a tensor, both ends included per axis.
+/// A box of a tensor's elements; both ends are inclusive on every axis.
 struct Box { Shape low, high; };
 
-/// A box in `to` around a box of `from`, row-major over the same elements. `exact`: it has no further elements.
+/// A box of shape `to` that contains the elements of a box of shape `from`. `exact`: it contains no other elements.
 struct Reshaped {
   Box box;
   bool exact = true;

@@ -1,5 +1,5 @@
-// Executes a sparse product: expands its operands to dense matrices and multiplies these. Zeros that are not stored
-// therefore count as zeros, even against infinities and NaN.
+// Executes a sparse product by expanding its operands to dense matrices. Therefore zeros that are not stored count as
+// zeros, even when multiplied by infinities and NaN.
 #include <array>
 #include <cstring>
 
@@ -22,7 +22,7 @@ class Stored {
   Stored(const CompiledProgram& program, const SlotView* views, MatrixForm form, const BufferOf& buffer)
       : program_(program), views_(views), form_(form), buffer_(buffer) {}
 
-  /// Rows x columns of elements of the values' dtype; points into the slot if the operand is dense.
+  /// The operand as a dense matrix [rows, columns] of the values' dtype; a dense operand is not copied.
   TileView laid_out(std::int64_t rows, std::int64_t columns) {
     if (form_ == MatrixForm::dense) return tile_view(program_, views_[0], buffer_(views_[0]));
     const std::size_t last = views_of(form_) - 1;

@@ -1,4 +1,4 @@
-// Converts computes of a program to tile computes: on buffers, or without data for timing.
+// Converts computes of a program to tile computes, on buffers or, for timing, without data.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +9,7 @@ namespace tilesim::program {
 
 namespace {
 
-/// Views of an operation one by one.
+/// Returns view number i of an operation.
 using ViewOf = std::function<TileView(std::size_t)>;
 
 VectorCompute vector_of(const VectorOp& spec, const Operation& op, const ViewOf& view) {
@@ -82,7 +82,7 @@ TileCompute tile_compute(const CompiledProgram& program, const Operation& op, co
 
 TileCompute tile_compute(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,
                          const Instruction& instruction) {
-  constexpr std::int64_t granule = 4096;  // so that the alignment of a view does not depend on the previous one
+  constexpr std::int64_t granule = 4096;  // makes the alignment of a view independent of the previous view
   Operation op;
   resolve(program, cursor, core, instruction, op);
   std::map<std::pair<int, std::int64_t>, std::int64_t> first, bases;  // by slot and version

@@ -9,11 +9,11 @@ namespace tilesim::program {
 
 namespace {
 
-/// Registers per instruction group in kernels with many rows: an instruction with a fixed pipe time per group costs a
-/// fourth of it per register.
+/// Registers per instruction group in kernels with many rows: an instruction that occupies its pipe for a fixed time
+/// per group costs a fourth of this time per register.
 constexpr double group = 4;
 
-/// Cycles by unit, summed over the instructions of a unit.
+/// Cycles per unit, summed over the instructions of a unit.
 class CustomUnits {
  public:
   void add(const UserInstruction& one) {
@@ -65,7 +65,7 @@ VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const Cus
 
 namespace {
 
-/// Dims along which a view differs: bits.
+/// Bits of the dims along which a view varies.
 std::uint32_t dims_of(const View& view) {
   std::uint32_t dims = 0;
   for (std::size_t i = 0; i < view.dims.size() && i < most_vector_dims; ++i) {
@@ -87,7 +87,7 @@ std::uint32_t bits_of(const std::vector<int>& dims) {
 
 bool has_cycles(const UserInstruction* own) { return own != nullptr && own->cycles(); }
 
-/// A function that no other node of a compute has. Patterns identify user-defined instructions by function, and other
+/// A function that no other node of the compute has. Patterns identify user-defined instructions by function, and other
 /// nodes may use the same function on other element types.
 tilesim::Function function_beside(const std::vector<tilesim::Function>& others) {
   for (int i = 0; i < function_count; ++i) {
@@ -124,7 +124,7 @@ VectorWork work_of(const VectorOp& op, const CustomInstructions& own) {
   const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
   VectorWork work = work_of(op.nodes, lane, own);
   for (const VectorOutputSpec& output : op.outputs) {
-    // Accumulating over several computes costs as much as a reduction within one.
+    // Accumulating over several computes costs as much as a reduction within one compute.
     if (!output.reduce.empty() || accumulates(output)) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
     work.lane_reductions += std::find(output.reduce.begin(), output.reduce.end(), op.lane_dim) != output.reduce.end();
   }

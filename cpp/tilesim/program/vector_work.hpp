@@ -1,4 +1,4 @@
-// Cost of a vector compute per element, counted from its nodes and outputs.
+// The work of a vector compute per element.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace tilesim::program {
 
-/// For each node the user's instruction that replaces it, or null; empty: no node has one.
+/// Per node: the user-defined instruction that replaces it, or null. Empty: no node has one.
 using CustomInstructions = std::vector<const UserInstruction*>;
 
-/// The work of the nodes; those of `own` instructions with stated cycles count separately.
+/// Counts the operations of the nodes. A user-defined instruction with given cycles counts separately.
 VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const CustomInstructions& own = {});
 VectorWork work_of(const VectorOp& op, const CustomInstructions& own = {});
-/// Gives the type of the slot that a view refers to.
+/// Returns the type of the slot that a view refers to.
 using DTypeOf = std::function<DType(const View&)>;
 VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const CustomInstructions& own = {});
 

@@ -1,4 +1,4 @@
-// Walks over the statements of a program. No other file knows which statements contain statements.
+// Walks over the statements of a program. Only this file lists the statements that contain statements.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tilesim::program {
 
-/// Calls `call` with the body of a loop or scope, or with both sides of a branch.
+/// Calls `call` with the body of a loop or scope, or with both bodies of a branch.
 template <class Inside, class Call>
 void for_each_body(Inside& statement, const Call& call) {
   if (auto* loop = std::get_if<For>(&statement.action)) {
@@ -23,7 +23,7 @@ void for_each_body(Inside& statement, const Call& call) {
   }
 }
 
-/// Visits every statement of a block, nested statements after the one that contains them. Does not enter functions.
+/// Visits every statement of a block; nested statements follow the statement that contains them. Skips functions.
 template <class Statements, class Visit>
 void for_each(Statements& block, const Visit& visit) {
   for (auto& statement : block) {
@@ -33,7 +33,7 @@ void for_each(Statements& block, const Visit& visit) {
   }
 }
 
-/// State that a visitor below passes into a statement: copied only for statements with a body.
+/// Copies the state of a visitor below for the body of a statement; empty if the statement has no body.
 template <class State>
 std::optional<State> inside(const Statement& statement, const State& known) {
   const Action& action = statement.action;
@@ -42,8 +42,8 @@ std::optional<State> inside(const Statement& statement, const State& known) {
   return has ? std::optional(known) : std::nullopt;
 }
 
-/// Visits every statement of a block with a state: `visit(statement, known)` may change it for the rest of the block,
-/// and returns the state inside of the statement, or nothing to skip its body.
+/// Visits every statement of a block with a state. `visit(statement, known)` may change the state for the rest of the
+/// block. It returns the state for the statement's body, or nothing to skip the body.
 template <class Statements, class State, class Visit>
 void for_each_knowing(Statements& block, State known, const Visit& visit) {
   for (auto& statement : block) {
@@ -53,7 +53,7 @@ void for_each_knowing(Statements& block, State known, const Visit& visit) {
   }
 }
 
-/// Like `for_each_knowing`; `visit(statement, known, before)` may also insert statements before this one.
+/// Like `for_each_knowing`. `visit(statement, known, before)` may also add statements to `before`, in front of this.
 template <class State, class Visit>
 void rewrite_knowing(Block& block, State known, const Visit& visit) {
   Block result;

@@ -1,4 +1,4 @@
-// Demands of a product on the units around an array: scratchpad ports, vector unit and front end.
+// Times that a product needs on the units around an array: scratchpad ports, vector unit and front end.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace tilesim {
 
-/// Cycles that one set of weights occupies each unit around the array.
+/// Cycles for which one set of weights, with its rows, occupies each unit around the array.
 struct AroundArray {
   double load = 0, store = 0, vector = 0, issue = 0;
   double longest() const;
-  const char* limit() const;  ///< name of the slowest unit
+  const char* limit() const;  ///< name of the unit with the most cycles
 };
 
-/// Rows and weights pass the load ports one register at a time. If the vector unit accumulates, results pass it and a
-/// store port, and earlier sums a load port. For arrays with a stationary operand; `stationary_a` selects it. `adds`:
-/// adds to existing sums; `weights`: loads weights too.
+/// Applies to arrays with a stationary operand, which `stationary_a` selects. Rows and weights cross the load ports one
+/// register at a time. If the vector unit accumulates, results cross it and a store port, and earlier sums a load port.
+/// `adds`: the product adds to existing sums; `weights`: it also loads weights.
 AroundArray around_array(const Share& machine, const Descriptor& descriptor, bool adds, bool weights);
 
-/// Cycles from a kernel's start until its first weights are in the array's queue, besides loading them: issue,
-/// dispatch, a load's latency and first beat, the queue. Zero if arrays have a separate memory and fetch rows without
-/// instructions.
+/// Cycles from a kernel's start until its first weights are in the array's queue, without the cycles of loading them:
+/// issue, dispatch, a load's latency and first beat, the queue. Zero if arrays have an accumulator memory and fetch
+/// rows without instructions.
 std::int64_t array_start(const Share& machine);
-/// Cycles from the last row's exit from the array until its sum is in the scratchpad: read out, added, stored.
+/// Cycles from the last row's exit from the array until its sum is in the scratchpad: read, add, store.
 std::int64_t array_end(const Share& machine, bool adds);
 
 }  // namespace tilesim

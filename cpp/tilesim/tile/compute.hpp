@@ -1,4 +1,4 @@
-// Builds the descriptor of a compute from extents. The engine uses it for programs, the mapping module for nests.
+// Builds the descriptor of a compute from extents, for programs (engine) and for loop nests (mapping).
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,17 @@
 
 namespace tilesim {
 
-/// Dims of an array product in the order of a program: batch, rows, contraction, columns, each group outer to inner.
-/// The innermost row dim is along the sublanes.
+/// Dims of an array product in program order: batch, rows, contraction, columns, each group from outer to inner. The
+/// innermost row dim is along the sublanes.
 struct ProductDims {
   int batch = 0, rows = 1, contraction = 1, columns = 1;
   int packed = 1;  ///< number of innermost contraction dims that share the array's rows
   bool stationary_a = false;
-  bool accumulate = false;  ///< adds to existing sums from the first product on
+  bool accumulate = false;  ///< whether the first product adds to existing sums
   DType a = DType::f32, b = DType::f32;
 };
 
-/// `extent(i)` is called once for each dim i in that order.
+/// Calls `extent(i)` once for each dim, in this order.
 template <typename Extent>
 Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout, Extent extent) {
   Descriptor d;
@@ -36,23 +36,23 @@ Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout,
   for (int i = 0; i < dims.batch; ++i) d.batch *= extent(next++);
   for (int i = 0; i < dims.rows; ++i) {
     std::int64_t size = extent(next++);
-    // Registers of several sublanes enter the array whole.
+    // Registers with several sublanes enter the array as a whole.
     if (i + 1 == dims.rows && layout.tile.size() == 2) size = round_up(size, layout.tile[0]);
     d.m *= size;
     longest = std::max(longest, size);
   }
   for (int i = 0; i < dims.contraction; ++i) (i + dims.packed >= dims.contraction ? d.k : d.k_outer) *= extent(next++);
   for (int i = 0; i < dims.columns; ++i) d.n *= extent(next++);
-  if (d.k_outer > 1 && longest < d.m) d.run = longest;  // windows interrupt the rows
+  if (d.k_outer > 1 && longest < d.m) d.run = longest;  // a window ends a contiguous run of rows
   return d;
 }
 
-/// The stationary operand of an array: 0 or 1; -1: the sums are stationary.
+/// Operand that is stationary in the array: 0 or 1; -1: the sums are stationary.
 int kept_operand(const ArraySpec& array, bool stationary_a);
-/// Whether the stationary operand of this product fills the array at most once, so that the next compute can reuse it.
+/// Whether the stationary operand fits the array at once, so that the next compute can reuse it.
 bool kept_whole(const ArraySpec& array, const Descriptor& descriptor);
 
-/// Work of a vector compute per point: functions by class, results reduced over the lanes.
+/// Work of a vector compute per element: functions by class, and numbers of reductions and scans over the lanes.
 struct VectorWork {
   std::array<std::int32_t, 4> functions{};  ///< simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0, lane_scans = 0;
@@ -60,7 +60,7 @@ struct VectorWork {
   VectorPattern pattern{};
 };
 
-/// `extent(i)` is called once for each of `dims`. `lane`: the lane dim; -1: the innermost one.
+/// Calls `extent(i)` once for each of `dims` dims. `lane`: the lane dim; -1: the innermost dim.
 template <typename Extent>
 Descriptor vector_descriptor(DType dtype, const VectorWork& work, int dims, int lane, Extent extent) {
   Descriptor d;

@@ -1,4 +1,4 @@
-// Operands and results of a user-defined operation as dense arrays.
+// Passes operands and results of a user-defined operation as dense arrays.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace tilesim {
 
-/// Calls `run(operands, results)` with dense copies of the views' elements, and writes the results back.
+/// Copies the views' elements to dense arrays, calls `run(operands, results)`, and copies the results back.
 void on_arrays(const Opaque& opaque, const std::function<void(const std::vector<Array>&, std::vector<Array>&)>& run);
 
 }  // namespace tilesim

@@ -1,4 +1,4 @@
-// Closed-form latencies of tile computes, one part per unit.
+// Closed-form latencies of tile computes, one function per unit.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 namespace tilesim {
 
 TileLatency array_latency(const Share& machine, const Descriptor& descriptor, const History& history);
-/// Multiply-add slots of all cells of the array during the product, with cells that ragged tiles leave idle.
+/// Multiply-add slots of all cells of the array during the product, including cells that partial tiles leave idle.
 double array_multiply_adds(const ArraySpec& array, const Descriptor& descriptor);
-/// Latency of the kernel of a vector compute with known moves; empty: no kernel has enough registers.
+/// Latency of the kernel of a vector compute whose moves are known; empty: no kernel shape has enough registers.
 std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
-/// Latency of a sort with keys of at most 32 bits.
+/// Latency of a sort whose keys have at most 32 bits.
 TileLatency sort_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency indexed_latency(const Share& machine, const Descriptor& descriptor);

@@ -1,4 +1,4 @@
-// Computes that move elements without arithmetic: dims in one order, merged if both sides are contiguous.
+// Computes that move elements without arithmetic, as dims that are merged if both sides are contiguous.
 #pragma once
 
 #include <cstdint>
@@ -9,42 +9,42 @@
 
 namespace tilesim {
 
-struct MoveDim { std::int64_t extent = 1, in = 0, out = 0; };  ///< steps in elements, or in bytes where stated
+struct MoveDim { std::int64_t extent = 1, in = 0, out = 0; };  ///< steps in elements unless stated
 
-/// Dims in order of their positive steps in the result, outer to inner, without dims of one element and without dims
-/// that overwrite their own writes (the last write counts).
+/// A move of elements. Dims are in order of their step in the result, which is positive, from outer to inner. Dims with
+/// one element, and dims that overwrite their own results (the last write counts), are omitted.
 struct Move {
   std::vector<MoveDim> dims;
-  std::int64_t in_first = 0, out_first = 0;  ///< offset of the first element
-  bool nothing = false;                      ///< some extent is 0
-  bool overlaps = false;                     ///< elements of the result may overlap
+  std::int64_t in_first = 0, out_first = 0;  ///< offsets of the first element
+  bool nothing = false;                      ///< whether an extent is 0
+  bool overlaps = false;                     ///< whether elements of the result may overlap
 
   std::int64_t elements() const;
-  /// Number of elements that are contiguous on both sides.
+  /// Number of elements that are contiguous in operand and result.
   std::int64_t run() const;
 };
 
-/// Merges adjacent dims whose strides continue on both sides.
+/// Merges adjacent dims whose steps continue in operand and result.
 std::vector<MoveDim> joined(const std::vector<MoveDim>& dims);
 
-/// The move between views with equal extents.
+/// The move from one view to another with equal extents.
 Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out);
 
-/// Whether two views share bytes; compares their data if an address is unknown.
+/// Whether two views share bytes. Compares data pointers if an address is unknown.
 bool share_bytes(const TileView& a, const TileView& b);
 
-/// The descriptor of a permute for closed forms: `k` contiguous elements stay contiguous; `k_outer`: rows of the
-/// squares in which narrow elements are transposed, 1: none; `batch`: 1 between two places, 2 in place, 0 no move;
-/// `lane_extent`: extent of the longest dim besides the contiguous elements.
+/// The descriptor of a permute for closed forms. `k`: number of elements that stay contiguous; `k_outer`: rows of the
+/// squares in which narrow elements are transposed, 1: no squares; `batch`: 1 between two places, 2 in place, 0 nothing
+/// moves; `lane_extent`: extent of the longest dim besides contiguous elements.
 Descriptor permute_descriptor(DType dtype, const Move& move, bool in_place);
 
-/// Work of a gather or scatter: a number of rows.
+/// Work of a gather or scatter: the number of rows, and the move of a row.
 struct IndexedRows {
   std::int64_t count = 0;
   Move row;
-  std::optional<Combiner> combiner;  ///< for a scatter
+  std::optional<Combiner> combiner;  ///< set for a scatter that combines
 };
-/// `m` rows of `k` contiguous elements; `second`: type of the indices; the function class is the combiner's.
+/// Descriptor of `m` rows of `k` contiguous elements. `second`: type of the indices; functions: the combiner's class.
 Descriptor indexed_descriptor(DType dtype, DType index, const IndexedRows& rows);
 
 }  // namespace tilesim

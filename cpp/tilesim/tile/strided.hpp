@@ -7,7 +7,7 @@
 
 namespace tilesim {
 
-/// Calls `visit(offset)` for every point of `dims`, in row-major order; offset in elements.
+/// Calls `visit(offset)` for every point of `dims` in row-major order; offsets are in elements.
 template <class Visit>
 void for_each_offset(const ViewDim* dims, std::size_t rank, Visit visit) {
   std::vector<std::int64_t> index(rank, 0);
@@ -28,10 +28,10 @@ void for_each_offset(const ViewDim* dims, std::size_t rank, Visit visit) {
   }
 }
 
-/// Reads `count` elements `stride` apart as T (float, double or int64).
+/// Reads `count` elements at distance `stride` and converts them to T (float, double or int64).
 template <class T>
 void read_run(const std::byte* data, DType dtype, std::int64_t stride, std::int64_t count, T* to);
-/// Writes them, rounded to `dtype`.
+/// Writes `count` elements at distance `stride`, rounded to `dtype`.
 template <class T>
 void write_run(const T* from, std::byte* data, DType dtype, std::int64_t stride, std::int64_t count);
 

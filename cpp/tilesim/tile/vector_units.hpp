@@ -9,7 +9,7 @@
 
 namespace tilesim {
 
-/// The units of a core as kernels use them (isa/pipeline/machine_core.cpp), with times in cycles.
+/// A core's units, with the meaning that kernels give them (isa/pipeline/machine_core.cpp). Times in cycles.
 struct VectorUnits {
   VectorUnits() = default;
   explicit VectorUnits(const Share& machine) {

@@ -1,4 +1,4 @@
-// Expressions resolved against a symbol table: dot products where affine, postfix programs elsewhere.
+// Expressions resolved against a symbol table: affine ones become dot products, others postfix programs.
 #include <algorithm>
 #include <optional>
 
@@ -20,10 +20,10 @@ enum class CompiledExpr::Code : std::uint8_t {
   less,
   less_equal,
   logical_not,
-  truth,         ///< 1 where not 0
+  truth,         ///< 1 if not 0
   skip_if_zero,  ///< if 0: leaves a 0 on the stack and jumps to step `first`; else drops the value
   skip_if_true,  ///< if not 0: leaves a 1 on the stack and jumps to step `first`; else drops the value
-  read,          ///< of tensor `first`, with `count` indices
+  read,          ///< reads tensor `first`, with `count` indices
 };
 
 namespace {
@@ -37,7 +37,7 @@ struct AffineTerm {
   std::int64_t coefficient;
 };
 
-/// The affine part of a sum, and the parts that are not.
+/// The affine part of a sum, and the terms that are not affine.
 struct Split {
   std::int64_t constant = 0;
   std::vector<AffineTerm> terms;
@@ -63,7 +63,7 @@ struct Split {
   }
 };
 
-/// Removes a min or max with a constant; returns the other argument.
+/// Removes a min or max with a constant, and sets `bound` to it; returns the other argument.
 std::optional<Expr> peel(const Expr& e, K kind, std::int64_t& bound) {
   if (e.kind() != kind) return std::nullopt;
   for (std::size_t i = 0; i < 2; ++i)
@@ -76,7 +76,7 @@ std::optional<Expr> peel(const Expr& e, K kind, std::int64_t& bound) {
 
 }  // namespace
 
-/// Writes the postfix program and tracks the stack depth.
+/// Emits the postfix program, and tracks the stack depth.
 class CompiledExpr::Emitter {
  public:
   Emitter(CompiledExpr& target, const std::function<int(const std::string&)>& slot_of,
@@ -180,7 +180,7 @@ class CompiledExpr::Emitter {
 CompiledExpr::CompiledExpr(const Expr& expr, const std::function<int(const std::string&)>& slot_of,
                            const std::function<int(const std::string&)>& tensor_of) {
   Emitter emit(*this, slot_of, tensor_of);
-  // min(max(affine, low), high), each part optional; with low <= high also the other way round
+  // min(max(affine, low), high), where each part is optional; if low <= high, also max(min(affine, high), low)
   std::int64_t low = low_, high = high_, inner_high = high_;
   Expr core = expr;
   if (const auto inside = peel(core, K::min, high)) core = *inside;
@@ -200,7 +200,7 @@ CompiledExpr::CompiledExpr(const Expr& expr, const std::function<int(const std::
   high_ = high;
 }
 
-/// Arithmetic on the stack, whose last value is top[-1]; returns the new top.
+/// Computes on the stack, whose last value is top[-1]; returns the new top.
 inline std::int64_t* CompiledExpr::calculate(Code code, std::int64_t constant, std::int64_t* top) {
   std::int64_t& last = top[-1];
   const auto binary = [&](auto operation) {

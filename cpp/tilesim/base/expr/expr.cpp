@@ -20,7 +20,7 @@ struct Expr::Node {
 
 namespace {
 
-/// Limit on the depth of trees, because recursions over deeper ones could overflow the stack.
+/// Limit on the depth of trees, because recursion over deeper trees could overflow the stack.
 constexpr int depth_limit = 500;
 
 }  // namespace
@@ -41,7 +41,7 @@ namespace {
 
 using K = Expr::Kind;
 
-/// A sum as constant + coefficient * term, terms distinct.
+/// A sum as constant + coefficient * term, with distinct terms.
 struct LinearSum {
   std::int64_t constant = 0;
   std::vector<std::pair<Expr, std::int64_t>> terms;
@@ -91,7 +91,7 @@ struct LinearSum {
     return std::all_of(terms.begin(), terms.end(), [](const auto& term) { return term.second == 0; });
   }
 
-  /// Removes the multiples of `divisor` and returns them divided by it; the constant left is in [0, divisor).
+  /// Removes the multiples of `divisor` and returns them, divided by it. The remaining constant is in [0, divisor).
   LinearSum take_multiples(std::int64_t divisor) {
     LinearSum multiples;
     multiples.constant = floor_div(constant, divisor);
@@ -115,7 +115,7 @@ std::int64_t extreme(K kind, std::int64_t a, std::int64_t b) {
   return kind == K::min ? std::min(a, b) : std::max(a, b);
 }
 
-/// Position of a constant argument of min or max, to merge min(min(x, c), d); -1: none.
+/// Index of a constant argument of min or max, to merge min(min(x, c), d); -1: none.
 int constant_argument(const Expr& e, K kind) {
   if (e.kind() != kind) return -1;
   return e.arguments()[0].is_constant() ? 0 : e.arguments()[1].is_constant() ? 1 : -1;
@@ -309,7 +309,7 @@ Expr logical_not(const Expr& a) {
 
 namespace {
 
-/// The same node over other arguments, simplified again.
+/// The same kind of node with other arguments, simplified again.
 Expr rebuild(const Expr& e, std::vector<Expr> arguments) {
   switch (e.kind()) {
     case K::constant:

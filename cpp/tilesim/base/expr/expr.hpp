@@ -1,11 +1,10 @@
-// Quasi-affine integer expressions: addresses, extents, loop bounds, predicates.
-//
-// Grammar of the text form: integers, symbols (letters, digits, `_`, `.`), + - , `*` (one side constant), `//` and `%`
-// by a positive constant (floor division and its remainder), min(a, b, ...), max(a, b, ...), comparisons (== != < <= >
-// >= giving 0 or 1), `and`, `or` (the right side is read only when it decides), `not`, ceildiv(a, constant),
-// read(tensor, index...) for a scalar of an integer tensor, parentheses.
-//
-// Expressions are immutable and share their parts. They are simplified as they are built: constants fold, sums are kept
+// Quasi-affine integer expressions for addresses, extents, loop bounds and predicates.
+//  Text form: integers, symbols (letters, digits, `_`, `.`), `+`, `-`, `*` (one side constant), `//` and `%` by a
+// positive constant (floor division and its remainder), min(a, b, ...), max(a, b, ...), comparisons (== != < <= >= >,
+// with result 0 or 1), `and`, `or` (the right side is evaluated only if it decides), `not`, ceildiv(a, constant),
+// parentheses, and read(tensor, index...) for an element of an integer tensor.
+//  Expressions are immutable and share subexpressions. Construction simplifies: it folds constants, keeps sums as
+// constant + coefficient * term, and moves multiples of the divisor out of floor divisions and remainders.
 // as constant + coefficient * term, whole multiples leave floor divisions and remainders.
 #pragma once
 
@@ -47,32 +46,32 @@ class Expr {
   Expr(int value) : Expr(static_cast<std::int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
   static Expr symbol(std::string name);
   static Expr read(std::string tensor, std::vector<Expr> index);
-  /// Throws UserError with the column of the fault.
+  /// Throws UserError with the column of the error.
   static Expr parse(std::string_view text);
 
   Kind kind() const;
   bool is_constant() const { return kind() == Kind::constant; }
-  std::int64_t value() const;       ///< of a constant
-  std::int64_t operand() const;     ///< factor of multiply, divisor of floor_div and modulo
-  const std::string& name() const;  ///< symbol or tensor name
+  std::int64_t value() const;       ///< valid for a constant only
+  std::int64_t operand() const;     ///< factor of multiply; divisor of floor_div and modulo
+  const std::string& name() const;  ///< name of a symbol or tensor
   const std::vector<Expr>& arguments() const;
-  std::string text() const;  ///< parses back to an equal expression
+  std::string text() const;  ///< `parse` turns the text into an equal expression
   std::set<std::string> symbols() const;
   bool reads_tensors() const;
   Expr substitute(const std::map<std::string, Expr>& values) const;
 
-  /// Value under an assignment of symbols; `read_tensor(name, index)` serves read(). Slow: for checks and tests.
+  /// The value with symbols from `lookup` and read() from `read_tensor`. Slow: for checks and tests.
   using Lookup = std::function<std::int64_t(const std::string&)>;
   using ElementReader = std::function<std::int64_t(const std::string&, const std::vector<std::int64_t>&)>;
   std::int64_t evaluate(const Lookup& lookup, const ElementReader& read_tensor = {}) const;
-  /// Interval that contains every value, given intervals of the symbols (absent: unbounded); read() is unbounded.
+  /// An interval that contains all values, given intervals of symbols. A missing symbol and read() are unbounded.
   struct Range { std::int64_t low, high; };
   Range range(const std::map<std::string, Range>& symbols) const;
 
   friend Expr operator+(const Expr& a, const Expr& b);
   friend Expr operator-(const Expr& a, const Expr& b);
   friend Expr operator*(const Expr& a, const Expr& b);   ///< throws UserError unless one side is constant
-  friend bool operator==(const Expr& a, const Expr& b);  ///< structural
+  friend bool operator==(const Expr& a, const Expr& b);  ///< compares the structure
 
  private:
   struct Node;
@@ -89,20 +88,20 @@ Expr max(const Expr& a, const Expr& b);
 Expr equal(const Expr& a, const Expr& b);
 Expr less(const Expr& a, const Expr& b);
 Expr less_equal(const Expr& a, const Expr& b);
-Expr logical_and(const Expr& a, const Expr& b);  ///< 0 or 1; b is evaluated only if a is not 0
-Expr logical_or(const Expr& a, const Expr& b);   ///< 0 or 1; b is evaluated only if a is 0
+Expr logical_and(const Expr& a, const Expr& b);  ///< 0 or 1; evaluates b only if a is not 0
+Expr logical_or(const Expr& a, const Expr& b);   ///< 0 or 1; evaluates b only if a is 0
 Expr logical_not(const Expr& a);
 
-/// An expression resolved against a symbol table: symbols are indices into a flat environment. Affine ones, also
-/// between constant bounds, evaluate as a short dot product, others as a small postfix program; neither allocates nor
-/// checks for overflow.
+/// An expression whose symbols are indices into an array of values (environment). Affine expressions, also clamped
+/// between constants, evaluate as a short dot product, others as a small postfix program. Evaluation neither allocates
+/// nor checks for overflow.
 class CompiledExpr {
  public:
   CompiledExpr() = default;
-  /// `slot_of(name)` gives the environment index of a symbol; `tensor_of(name)` the id of a tensor that read() names.
+  /// `slot_of(name)`: environment index of a symbol. `tensor_of(name)`: id of a tensor that read() names.
   CompiledExpr(const Expr& expr, const std::function<int(const std::string&)>& slot_of,
                const std::function<int(const std::string&)>& tensor_of = {});
-  /// Serves read(): value of integer tensor `tensor` at `index`.
+  /// Supplies read(): the element of integer tensor `tensor` at `index`.
   struct TensorReader {
     virtual ~TensorReader() = default;
     virtual std::int64_t read(int tensor, const std::int64_t* index, int rank) const = 0;
@@ -123,7 +122,7 @@ class CompiledExpr {
   enum class Code : std::uint8_t;
   struct Step {
     Code code;
-    std::int32_t first;  ///< first term of an affine part; tensor of a read; target of a skip
+    std::int32_t first;  ///< affine part: first term; read: tensor; skip: target
     std::int32_t count;
     std::int64_t value;
   };
@@ -134,8 +133,8 @@ class CompiledExpr {
   std::int64_t constant_ = 0;
   std::int64_t low_ = std::numeric_limits<std::int64_t>::min();
   std::int64_t high_ = std::numeric_limits<std::int64_t>::max();
-  std::vector<Term> terms_;    ///< the affine form, or the affine parts of the program
-  std::vector<Step> program_;  ///< postfix; empty for the affine form
+  std::vector<Term> terms_;    ///< terms of the affine form, or of the program's affine parts
+  std::vector<Step> program_;  ///< postfix program; empty for the affine form
 };
 
 }  // namespace tilesim

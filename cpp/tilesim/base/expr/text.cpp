@@ -11,7 +11,7 @@ namespace {
 
 using K = Expr::Kind;
 
-/// Recursive descent over the grammar of expr.hpp.
+/// Recursive-descent parser for the grammar in expr.hpp.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -144,7 +144,7 @@ class Parser {
     return accept("(") ? function(name) : Expr::symbol(name);
   }
 
-  /// Digits with their sign, so that the lowest integer can be written.
+  /// Parses digits with their sign, because the lowest integer has no positive counterpart.
   Expr number(std::int64_t sign = 1) {
     std::int64_t value = 0;
     for (; position_ < text_.size() && is_digit(text_[position_]); ++position_)
@@ -180,7 +180,7 @@ class Parser {
     fail("unknown function '" + name + "' (allowed: min, max, ceildiv, read)");
   }
 
-  /// Rejects text that would overflow the stack of the descent.
+  /// Rejects text whose nesting would overflow the parser's stack.
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : depth_(parser.depth_) {
@@ -193,7 +193,7 @@ class Parser {
    private:
     int& depth_;
   };
-  static constexpr int depth_limit = 400;  // two levels for each parenthesis
+  static constexpr int depth_limit = 400;  // two levels per parenthesis
 
   std::string_view text_;
   std::size_t position_ = 0;
@@ -204,7 +204,7 @@ class Parser {
 
 namespace {
 
-/// Appends the text form; sums, products and divisions inside others get parentheses.
+/// Appends the text form. Sums, products and divisions inside others get parentheses.
 class Printer {
  public:
   std::string take() { return std::move(out_); }
@@ -261,7 +261,7 @@ class Printer {
     for (std::size_t i = 1; i < parts.size(); ++i) {
       const bool scaled = parts[i].kind() == K::multiply;
       const std::int64_t sign = scaled ? parts[i].operand() : parts[i].is_constant() ? parts[i].value() : 1;
-      // the lowest integer has no positive counterpart to subtract
+      // The lowest integer has no positive counterpart to subtract.
       const bool negative = sign < 0 && sign != std::numeric_limits<std::int64_t>::min();
       out_ += negative ? " - " : " + ";
       if (negative)

@@ -1,4 +1,4 @@
-// Queries on an expression: its symbols, its value under an assignment, and an interval around its values.
+// Queries on an expression: its symbols, its value for given symbols, and an interval that contains its values.
 #include <algorithm>
 #include <limits>
 
@@ -84,7 +84,7 @@ std::int64_t Expr::evaluate(const Lookup& lookup, const ElementReader& read_tens
 
 namespace {
 
-// A bound at either end of the 64-bit range stands for infinity and stays there.
+// A bound at an end of the 64-bit range means infinity, and does not change.
 constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
 
@@ -115,7 +115,7 @@ Expr::Range modulo_range(Expr::Range r, std::int64_t divisor) {
   return {floor_mod(r.low, divisor), floor_mod(r.high, divisor)};
 }
 
-/// Range of a truth value: 1 if always true, 0 if never true, otherwise both.
+/// Range of a truth value: 1 if always true, 0 if never true, else both.
 Expr::Range truth_range(bool always, bool never) { return {always ? 1 : 0, never ? 0 : 1}; }
 
 }  // namespace

@@ -126,7 +126,7 @@ std::int64_t integer_identity(Combiner combiner, DType dtype) {
   const double value = identity_element(combiner, dtype);
   std::int64_t result = 0;
   convert(&value, DType::f64, &result, DType::i64, 1, Rounding::nearest_even, Overflow::saturate);
-  // the highest 64-bit values are not doubles
+  // The highest 64-bit values are not doubles.
   return dtype == DType::u64 && value > 1 ? -1 : result;
 }
 

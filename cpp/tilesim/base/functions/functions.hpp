@@ -1,4 +1,4 @@
-// The table of elementwise functions: name, arity, FLOP class and meaning on scalars.
+// The table of elementwise functions: name, number of operands, FLOP class and scalar definition.
 #pragma once
 
 #include <cstdint>
@@ -84,8 +84,8 @@ enum class Function : std::uint8_t {
 };
 inline constexpr int function_count = static_cast<int>(Function::fma) + 1;
 
-/// The unit cost of a function: `move` needs no arithmetic, `simple` one lane operation (add, compare, select),
-/// `multiply`, `divide` (division, roots), `transcendental` (special function unit).
+/// Cost class of a function: `move` has no arithmetic; `simple` is one lane operation (add, compare, select); `divide`
+/// includes roots; `transcendental` uses the special function unit.
 enum class FlopClass : std::uint8_t { move, simple, multiply, divide, transcendental };
 
 struct FunctionInfo {
@@ -93,7 +93,7 @@ struct FunctionInfo {
   std::string_view name;
   int arity;
   FlopClass flop_class;
-  int flops;             ///< operations counted per element (2 for fma, 0 for move)
+  int flops;             ///< operations per element (2 for fma, 0 for move)
   bool returns_boolean;  ///< comparisons, logical functions and predicates
 };
 const FunctionInfo& info(Function function);
@@ -101,18 +101,18 @@ const FunctionInfo& info(Function function);
 Function parse_function(std::string_view name);
 std::vector<std::string> function_names();
 
-/// Scalar definition. Kernels and tile computes call these, or vectorized forms that agree up to the last bit or two.
-/// NaN propagates through maximum, minimum, clamp and relu, as in numpy's maximum. Integer division truncates toward
-/// zero (as in StableHLO); remainder has the sign of the dividend; floor_divide rounds down.
+/// Scalar definition. Kernels and tile computes call it, or use vectorized forms that differ by at most two units in
+/// the last place. NaN propagates through maximum, minimum, clamp and relu, as in numpy's maximum. Integer division
+/// truncates toward zero, as in StableHLO; remainder has the dividend's sign; floor_divide rounds down.
 float evaluate(Function function, const float* operands);
 double evaluate(Function function, const double* operands);
-std::int64_t evaluate(Function function, const std::int64_t* operands);  ///< UserError if undefined for integers
+std::int64_t evaluate(Function function, const std::int64_t* operands);  ///< throws UserError if undefined for integers
 
 enum class Combiner : std::uint8_t { add, multiply, maximum, minimum, logical_and, logical_or };
 std::string_view name(Combiner combiner);
 Combiner parse_combiner(std::string_view name);
 double identity_element(Combiner combiner, DType dtype);  ///< the neutral start value (-inf, lowest integer, 0, ...)
-/// The same for integers and bool, exact also for 64 bits (u64: the same bits).
+/// The neutral start value of integers and bool as 64 bits (u64: the same bits).
 std::int64_t integer_identity(Combiner combiner, DType dtype);
 
 }  // namespace tilesim

@@ -129,7 +129,7 @@ std::int64_t integer_binary(Function f, std::int64_t x, std::int64_t y) {
   }
 }
 
-/// Result of a function on u64 operands; empty if the signed meaning is the same.
+/// Result of a function on u64 operands; empty if it equals the signed result.
 std::optional<std::int64_t> unsigned_meaning(Function f, const std::int64_t* x) {
   const auto a = static_cast<std::uint64_t>(x[0]);
   const auto b = static_cast<std::uint64_t>(info(f).arity > 1 ? x[1] : 0);

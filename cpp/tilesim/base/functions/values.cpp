@@ -1,4 +1,4 @@
-// Scalar meaning of the elementwise functions on floats.
+// Scalar definition of the elementwise functions on floats.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,8 +12,8 @@ namespace {
 
 using F = Function;
 
-/// IEEE 754-2019, maximum and minimum: NaN where one is, -0 below +0, so that the order of operands makes no
-/// difference.
+/// IEEE 754-2019 maximum and minimum: NaN if an operand is NaN, and -0 < +0, so that the order of operands does not
+/// matter.
 template <class T>
 T nan_max(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
@@ -29,7 +29,7 @@ T stable_sigmoid(T x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
 
-/// As Python and numpy: exact even where x / y rounds up to a whole number (1 // 0.1 is 9).
+/// As in Python and numpy: exact even if x / y rounds up to an integer (1 // 0.1 is 9).
 template <class T>
 T floor_quotient(T x, T y) {
   if (y == 0) return x / y;

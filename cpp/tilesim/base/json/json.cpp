@@ -54,7 +54,7 @@ const char* describe(Json::Kind kind) {
   return "";
 }
 
-/// The value as text, cut between characters.
+/// The value as text, cut between characters if it is long.
 std::string shortened(const Json& value) {
   constexpr std::size_t longest = 80;
   if (value.is_array() || value.is_object()) {

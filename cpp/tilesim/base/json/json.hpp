@@ -1,4 +1,4 @@
-// JSON values that know their line and path. The reader rejects text that nlohmann's default accepts, such as duplicate
+// JSON values with their line and path. The reader rejects text that nlohmann's default accepts, such as duplicate
 // keys.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace tilesim {
 
-/// A JSON value. Objects keep the order of the file. Integers are exact 64-bit; other numbers are doubles.
+/// A JSON value. Objects keep the order of members. Integers have 64 bits; other numbers are doubles.
 class Json {
  public:
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, array, object };
@@ -32,11 +32,11 @@ class Json {
   static Json array();
   static Json object();
 
-  /// Parses. Errors (syntax, duplicate key, integer beyond 64 bit, non-finite number, depth > 200) are UserError with
-  /// `source`:line:column and the path. `source` is a file name or "text".
+  /// Parses text. Throws UserError with `source`:line:column and path for wrong syntax, a duplicate key, an integer
+  /// beyond 64 bits, a non-finite number, or a depth above 200. `source` is a file name or "text".
   static Json parse(std::string_view text, const std::string& source = "text");
   static Json read_file(const std::string& path);
-  /// Shortest form that reads back to an equal value; `indent` < 0: one line.
+  /// The shortest text that reads back to an equal value; `indent` < 0: one line.
   std::string dump(int indent = -1) const;
 
   Kind kind() const { return kind_; }
@@ -47,30 +47,30 @@ class Json {
   bool is_number() const { return kind_ == Kind::integer || kind_ == Kind::number; }
   bool is_null() const { return kind_ == Kind::null; }
 
-  // Typed access. Throws UserError with the place, the value found and the type wanted.
+  // Typed access. A wrong type throws UserError with the place, the value and the required type.
   bool as_bool() const;
   std::int64_t as_int() const;
-  std::int64_t as_int(std::int64_t low, std::int64_t high) const;  ///< range-checked
+  std::int64_t as_int(std::int64_t low, std::int64_t high) const;  ///< throws outside [low, high]
   double as_double() const;
   const std::string& as_string() const;
   const std::vector<Json>& items() const;        ///< of an array
   const std::vector<Member>& members() const;    ///< of an object
-  const Json* find(std::string_view key) const;  ///< null if absent
-  const Json& at(std::string_view key) const;    ///< UserError if absent
+  const Json* find(std::string_view key) const;  ///< null if the key is missing
+  const Json& at(std::string_view key) const;    ///< throws UserError if the key is missing
 
-  // Building.
+  // Construction.
   void push(Json value);
-  void set(std::string key, Json value);  ///< appends, or replaces an equal key
+  void set(std::string key, Json value);  ///< appends, or replaces the member with this key
   std::size_t size() const;
 
-  const std::string& path() const { return path_; }  ///< "core.arrays[1].rows"; empty for built values
-  int line() const { return line_; }                 ///< 1-based; 0 for built values
+  const std::string& path() const { return path_; }  ///< "core.arrays[1].rows"; empty if not parsed
+  int line() const { return line_; }                 ///< 1-based; 0 if not parsed
   std::string place() const;                         ///< "file.json:12 (core.arrays[1].rows)"
-  /// UserError at this value.
+  /// Throws UserError with the place of this value.
   [[noreturn]] void fail(const std::string& what, const std::string& allowed = {},
                          const std::string& suggestion = {}) const;
 
-  friend bool operator==(const Json& a, const Json& b);  ///< value equality, places ignored
+  friend bool operator==(const Json& a, const Json& b);  ///< compares values, not places
 
  private:
   Kind kind_ = Kind::null;
@@ -86,10 +86,10 @@ class Json {
   friend class JsonHandler;
 };
 
-/// Reads an object's keys one by one; `finish()` fails on any key that was not read (with the nearest spelling).
+/// Reads an object key by key; `finish()` throws if the object has a key that was not read, with the nearest spelling.
 class ObjectReader {
  public:
-  explicit ObjectReader(const Json& object);  ///< fails unless it is an object
+  explicit ObjectReader(const Json& object);  ///< throws if it is not an object
   const Json& required(std::string_view key);
   const Json* optional(std::string_view key);
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high);
@@ -105,7 +105,7 @@ class ObjectReader {
   std::set<std::string> asked_;
 };
 
-/// 64-bit FNV-1a of a text as 16 hex digits; identifies resolved configurations in results.
+/// The 64-bit FNV-1a hash of a text as 16 hex digits; it identifies configurations in results.
 std::string hash_text(std::string_view text);
 
 }  // namespace tilesim

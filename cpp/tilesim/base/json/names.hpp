@@ -9,7 +9,7 @@
 
 namespace tilesim {
 
-/// A list of names; files of an older version have one text of names joined by "+".
+/// Reads a list of names. Files of an older version have one text in which "+" separates names.
 inline std::vector<std::string> names_of(const Json& json) {
   std::vector<std::string> names;
   if (json.kind() != Json::Kind::string) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t json_depth_limit = 200;
 
-/// Position of the lexer, with its line and column.
+/// Position of the lexer in the text, with line and column.
 class Position {
  public:
   explicit Position(std::string_view text) : text_(text) {}
@@ -24,7 +24,7 @@ class Position {
     if ((++consumed_ & 0xFFF) == 0) worked(1 << 13);
   }
 
-  /// Line of the last character of the current token. The lexer detects a number's end one character later.
+  /// Line of the last character of the current token. The lexer detects the end of a number one character later.
   int line(bool after_number = false) {
     std::size_t end = consumed_ > 0 ? consumed_ - 1 : 0;
     const bool digit = end < text_.size() && text_[end] >= '0' && text_[end] <= '9';
@@ -51,7 +51,7 @@ class Position {
   int line_ = 1;
 };
 
-/// Tells a Position each character that the lexer takes.
+/// An iterator that reports each character to a Position when the lexer consumes it.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -133,7 +133,7 @@ class JsonHandler {
     fail("not valid JSON: " + shortened(reason), {});
   }
 
-  /// Rejects a zero byte after a value, which the library takes for the end of the text.
+  /// Rejects a zero byte after a value; the library would treat it as the end of the text.
   void refuse_zero_byte() const { fail("not valid JSON: a zero byte follows the value", {}); }
 
   Json take() { return std::move(root_); }
@@ -151,7 +151,7 @@ class JsonHandler {
     throw UserError({what, at.empty() ? place : place + " (" + at + ")", value, {}, {}});
   }
 
-  /// Shortens the offending bytes, which the library quotes completely and unchanged.
+  /// Shortens the offending text, which the library would quote completely and unchanged.
   static std::string shortened(std::string_view text) {
     constexpr std::size_t longest = 200;
     std::string result;

@@ -6,7 +6,7 @@ namespace tilesim {
 
 namespace {
 
-/// `budget` less the number of values within; negative if they are more.
+/// `budget` minus the number of values in `json`; negative if there are more values.
 std::int64_t left_of(const Json& json, std::int64_t budget) {
   if (json.is_array())
     for (const Json& item : json.items())
@@ -20,7 +20,7 @@ std::int64_t left_of(const Json& json, std::int64_t budget) {
 }  // namespace
 
 bool has_many_values(const Json& json) {
-  constexpr std::int64_t few = 1 << 14;  // freed in some milliseconds
+  constexpr std::int64_t few = 1 << 14;  // freed in a few milliseconds
   return left_of(json, few) < 0;
 }
 

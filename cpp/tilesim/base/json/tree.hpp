@@ -1,4 +1,4 @@
-// The JSON tree of a whole file, which may have millions of values.
+// The JSON tree of an entire file, which may have millions of values.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace tilesim {
 
 bool has_many_values(const Json& json);
 
-/// Holds a value; a value with very many elements is freed in a separate thread (base/aside.hpp).
+/// Wraps a value; a value with very many elements is freed in a separate thread (base/aside.hpp).
 std::shared_ptr<const Json> json_tree(Json json);
 
 }  // namespace tilesim

@@ -10,7 +10,7 @@ namespace tilesim {
 
 namespace {
 
-/// Length of the well-formed UTF-8 sequence at the front of `text`; 0 if none exists (RFC 3629, section 4).
+/// Length of the well-formed UTF-8 sequence at the start of `text`; 0 if there is none (RFC 3629, section 4).
 std::size_t sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
@@ -53,7 +53,7 @@ void write_escaped(char c, std::string& out) {
   out += buffer;
 }
 
-/// Bytes that are not UTF-8 (in a file name, say) become the replacement character.
+/// Writes a string. Bytes that are not UTF-8 (for instance in a file name) become the replacement character.
 void write_string(std::string_view text, std::string& out) {
   out += '"';
   while (!text.empty()) {
@@ -76,8 +76,7 @@ void write_number(double value, std::string& out) {
   char buffer[40];
   const std::string_view text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr - buffer);
   out += text;
-  if (text.find_first_of(".e") == std::string_view::npos)
-    out += ".0";  // so that it reads back as a number, not an integer
+  if (text.find_first_of(".e") == std::string_view::npos) out += ".0";  // reads back as a number, not an integer
 }
 
 class Writer {

@@ -39,15 +39,15 @@ class AttentionLowering {
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t head_tiles() const { return ceil_div(p_.shared(), plan_.heads); }
 
-  /// Number of tiles per trip: the tiles of a part, for one key head after the other.
+  /// Number of query tiles per trip: the tiles of a part, repeated for each key head.
   Expr sequence() const { return plan_.groups > 1 ? groups_here_ * Expr(plan_.per_part) : tiles_here_; }
-  /// Sets the current batch row, its number of keys, and the position of the first query among them.
+  /// Sets the current batch row, its number of keys, and the position of the first query among its keys.
   void find_row();
   void find_trip(const Expr& part);
   void find_tile(const Expr& number);
-  /// Step between tiles of keys: if row lengths are data, the parts take tiles in turn, so that all get as many.
+  /// Step between key tiles. If row lengths are data, parts take key tiles in turn, so that all parts get equally many.
   std::int64_t apart() const { return p_.lengths ? plan_.splits : 1; }
-  /// First tile of keys visible to queries from `first` on, and end of the tiles visible to queries before `last`.
+  /// First key tile that queries from `first` on see, and end of the key tiles that queries before `last` see.
   Expr begin_of(const Expr& first) const {
     if (plan_.splits > 1) return split_ * Expr(p_.lengths ? 1 : plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
@@ -60,12 +60,12 @@ class AttentionLowering {
     return ceil_div(min(length_, max(Expr(0), last + offset_)), plan_.keys);
   }
 
-  /// Whether no query of the tile sees a key, whatever the data.
+  /// Whether no query of the tile sees a key for any data.
   bool sees_none() const { return trips_.is_constant() && trips_.value() == 0; }
-  /// Number of trips of a row of full length.
+  /// Number of trips for a row of full length.
   std::int64_t most_trips() const { return plan_.split_tiles(p_); }
 
-  /// One tile of keys: its number within the tile of queries, its position, and the rows that see some of its keys.
+  /// One key tile: its number within the query tile, its position, and the rows that see at least one of its keys.
   struct Keys { Expr number, tile, start, count, from, rows; };
   Keys keys(const Expr& number) const;
 
@@ -73,28 +73,28 @@ class AttentionLowering {
 
   // ---- Slots and transfers
 
-  /// The arrays that multiply queries with keys, or weights with values.
+  /// A range of arrays: those that multiply queries with keys, or weights with values.
   struct Arrays { std::int64_t first = 0, count = 1; };
   Arrays scorers() const { return {0, plan_.by_product ? arrays_ / 2 : arrays_}; }
   Arrays summers() const { return plan_.by_product ? Arrays{arrays_ / 2, arrays_ - arrays_ / 2} : scorers(); }
   std::vector<Ring> rings() const;
-  /// The tensor of an integer operand that statements read: the operand, or a copy made by an earlier step.
+  /// The tensor from which statements read an integer operand: the operand, or a copy made by an earlier step.
   std::string table(std::size_t operand, const char* stem, program::Typical typical);
   std::string copied(ValueId value, const char* stem, program::Typical typical);
   void find_tables();
-  /// Puts the steps that compute integer tables before the kernel that reads them.
+  /// Places the steps that compute integer tables before the kernel that reads them.
   program::Scope behind_tables(program::Scope kernel);
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
-  /// Adds statements under a condition.
+  /// Adds statements that run if a condition holds.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
   void load_queries(program::Block& block) const;
   program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const;
-  /// Loads a tile of keys; a resident one only in the first tile of queries that sees it.
+  /// Loads a key tile. A tile that stays on chip is loaded only for the first query tile that sees it.
   void load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width, program::Block& block) const;
-  /// Transfers of a tile's rows of k or v; one per page of a paged cache.
+  /// Transfers of a tile's rows of k or v: one, or one per page of a paged cache.
   program::Block key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const;
   void load_values(const Keys& k, program::Block& block) const { load_keys(k, "v", 2, p_.width, block); }
-  /// States that the tile of keys has come, if tiles of queries share it.
+  /// Announces that the key tile has arrived, if several query tiles share it.
   void count_keys(const Keys& k, const char* slot, program::Block& block) const {
     if (held_) block.push_back(counted(slot, k.tile - part_begin_ + Expr(1)));
   }
@@ -104,10 +104,10 @@ class AttentionLowering {
 
   // ---- Products
 
-  /// Splits the rows that see some of the keys over the arrays.
+  /// Distributes the rows that see at least one of the keys over the arrays.
   void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b,
                 const program::View& c, bool accumulate, program::Block& block) const;
-  /// `held`: the previous tile of queries has already waited for these keys.
+  /// `held`: the previous query tile has already waited for these keys.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
   void emit_sums(const Keys& k, program::Block& block) const;
   // ---- Vector computes
@@ -148,13 +148,13 @@ class AttentionLowering {
     compute.op.lane_dim = static_cast<int>(extents.size()) - 1;
     return compute;
   }
-  /// A compute over the products of one array, in their layout.
+  /// A compute over the products of one array, with their lane axis.
   Compute over_products(const std::vector<Expr>& extents) const {
     Compute compute = over(extents);
     if (plan_.turned) compute.op.lane_dim = 0;
     return compute;
   }
-  /// A view of all rows of the tile, or of those that see some of the keys.
+  /// A view of all rows of the tile, or of the rows that see at least one of the keys.
   program::View row(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}}}; }
   static program::View row(const std::string& slot, const Keys& k) { return {slot, 0, k.from, {{k.rows, 1}}}; }
   program::View across(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}, {p_.width, 0}}}; }
@@ -170,13 +170,13 @@ class AttentionLowering {
   program::View sums(const std::string& slot) const { return {slot, 0, 0, {{rows_, p_.width}, {p_.width, 1}}}; }
 
   void emit_start(program::Block& block) const;
-  /// Condition: some key of the tile is hidden from some query of the tile.
+  /// Condition: a key of the tile is hidden from a query of the tile.
   Expr hides(const Keys& k) const;
   int visible(Compute& compute, const Keys& k) const;
-  /// Replaces products by scaled, capped, biased and masked scores.
+  /// Computes scaled, capped, biased and masked scores from products.
   program::VectorOp changed_scores(const Keys& k, bool hidden) const;
-  /// `make` returns the compute for tiles with and without changed scores and hidden keys. `changed` scores are
-  /// final; others are products before scaling.
+  /// `make` returns the compute for tiles with or without changed scores and hidden keys. `changed`: the scores are
+  /// final; else they are products before scaling.
   template <class Make>
   void emit_either(const Keys& k, const Make& make, program::Block& block) const {
     const bool always = p_.reshapes || !(scale_ > 0);
@@ -188,7 +188,7 @@ class AttentionLowering {
   }
 
   program::VectorOp largest_scores(const Keys& k, bool changed, bool hidden) const;
-  /// Updates the running maximum, and computes the factor that rescales earlier sums.
+  /// Updates the running maximum, and computes the factor that rescales sums of earlier tiles.
   program::VectorOp rescaled_rows(const Keys& k, bool changed) const;
   program::VectorOp weights(const Keys& k, bool changed) const;
   void emit_weights(const Keys& k, program::Block& block) const;
@@ -197,7 +197,7 @@ class AttentionLowering {
     return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
   }
   void emit_end(program::Block& block) const;
-  /// The log-sum-exp of rows from their maxima and sums of weights, into ring "lse".
+  /// The log-sum-exp of rows, from their maxima and sums of weights, into ring "lse".
   program::VectorOp log_sum_exp(const char* best, const char* sum) const;
   program::Store store_lse(const Expr& first, const Expr& queries, std::int64_t stride) const;
   bool has_lse() const { return op_.results.size() > 1 && context_.placed(op_.results[1]); }
@@ -212,10 +212,10 @@ class AttentionLowering {
   void merge_weights(program::Block& block) const;
   void merge_sums(program::Block& block) const;
 
-  // ---- Mask: rows of a tile are queries of one head, or heads of one query
+  // ---- Mask: the rows of a tile are queries of one head, or heads of one query
 
   const Shape& mask_shape() const { return context_.value(op_.operands[3]).type.shape; }
-  /// Whether the mask differs along an axis of [B, H, S, T].
+  /// Whether the mask varies along an axis of [B, H, S, T].
   bool mask_spans(std::size_t axis) const {
     const std::size_t rank = mask_shape().size();
     return axis + rank >= 4 && mask_shape()[axis + rank - 4] > 1;
@@ -226,9 +226,9 @@ class AttentionLowering {
   program::View mask_view(const Keys& k) const;
   // ---- Tiles of queries
 
-  /// Loads the queries of a tile and computes its first scores; precedes the last sums of the previous tile.
+  /// Loads the queries of a tile and computes its first scores; these statements precede the previous tile's last sums.
   void emit_begin(bool follows, program::Block& block) const;
-  /// The remaining statements of a tile, around the begin of the next one.
+  /// The other statements of a tile, which surround the beginning of the next tile.
   program::Block tile(const Expr& number, bool next);
   void all_keys(const Expr& number, bool next, program::Block& block);
   static program::Block around(const char* name, const Expr& trips, program::Block body) {
@@ -245,16 +245,16 @@ class AttentionLowering {
   const Op& op_;
   mapping::AttentionProblem p_;
   std::int64_t arrays_, loads_;
-  double cap_, scale_ = 1;  ///< factors still missing in the products of queries and keys
+  double cap_, scale_ = 1;  ///< factors that products of queries and keys do not yet contain
   mapping::AttentionPlan plan_;
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
   Expr groups_here_, first_group_, split_;
   std::int64_t merged_rows_ = 1;
-  Placement part_max_, part_weight_, part_sum_;  ///< partial results of split keys
+  Placement part_max_, part_weight_, part_sum_;  ///< partial results for split keys
   Expr begin_, end_, trips_, part_begin_;
   Expr length_, offset_, sees_;
-  bool held_ = false;                      ///< keys stay on chip for several tiles of queries
+  bool held_ = false;                      ///< keys stay on chip for several query tiles
   std::string lengths_, pages_;            ///< names of tensors; empty: none
   std::vector<program::Statement> steps_;  ///< steps that compute these tensors
 };

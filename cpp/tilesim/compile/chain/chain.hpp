@@ -5,7 +5,7 @@
 
 namespace tilesim::lower {
 
-/// Lowers a chain in tiles of rows and hidden channels; values between the products stay in the scratchpad.
+/// Lowers a chain in tiles of rows and hidden channels; intermediate values stay in the scratchpad.
 Lowered lower_chain(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// Finds consecutive products that may become one kernel: their operations and how their axes correspond.
+// Finds consecutive products that may become one kernel, with their operations and the correspondence of their axes.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 
 namespace tilesim::lower {
 
-/// The axes of a value by meaning; -1: the value has no such axis.
+/// The role of each axis of a value; -1: the value has no such axis.
 struct ChainAxes { int lead = -1, row = -1, column = -1, channel = -1; };
 
-/// A value that the vector unit reads after a stage. `axis_of`: per axis of the value, the axis of the result.
+/// A value that the vector unit reads after a stage. `axis_of`: per axis of the value, the axis of the stage's result.
 struct ChainLeaf {
   ValueId value = no_value;
   std::vector<int> axis_of;
-  bool bias = false;   ///< the bias of the stage's product
-  bool whole = false;  ///< has the result's shape, instead of one value per channel
+  bool bias = false;   ///< whether it is the bias of the stage's product
+  bool whole = false;  ///< it has the result's shape; false: one value per channel
 };
 
 struct ChainStageOps {
@@ -37,7 +37,7 @@ struct Chain {
   std::array<std::optional<ChainStageOps>, mapping::chain_stages> stages;
 };
 
-/// The product kernels as a chain, if each is the only reader of the previous result; otherwise the reason as text.
+/// The product kernels as a chain if each is the only reader of the previous result; else the reason why not.
 std::variant<Chain, std::string> find_chain(const Context& context, const std::vector<const Kernel*>& kernels);
 
 }  // namespace tilesim::lower

@@ -11,7 +11,7 @@
 
 namespace tilesim::lower {
 
-/// Strides in elements of a tile in a slot, which keeps the value's order of axes.
+/// Strides in elements of a tile in a slot. The slot has the value's order of axes.
 struct ChainStrides {
   std::int64_t row = 0, column = 0, channel = 0;
   static ChainStrides of(const ChainAxes& axes, std::int64_t rows, std::int64_t columns, std::int64_t channels);
@@ -31,7 +31,7 @@ class ChainLowering {
 
  private:
   using Stage = mapping::ChainStage;
-  /// A box: start and extent along each axis.
+  /// A box of a value: start and extent along each axis.
   struct Box { Expr lead, row, column, channel, rows, columns, channels; };
 
   bool has(Stage stage) const { return p_.has(stage); }
@@ -45,7 +45,7 @@ class ChainLowering {
   void find_block();
   void find_tile(const Expr& number);
 
-  // emit.cpp
+  // Defined in emit.cpp.
   static std::vector<Expr> by_axes(const ChainAxes& axes, std::size_t rank, const Expr& lead, const Expr& row,
                                    const Expr& column, const Expr& channel);
   static std::vector<std::int64_t> by_axes(const ChainAxes& axes, std::size_t rank, const ChainStrides& strides);
@@ -72,7 +72,7 @@ class ChainLowering {
   void finish(Stage stage, const ChainTile& sums, const ChainTile& to, const Box& box, program::Block& block) const;
   void slide(program::Block& block) const;
 
-  // chain.cpp
+  // Defined in chain.cpp.
   void load_rows(program::Block& block) const;
   void emit_first(program::Block& block) const;
   void emit_vector(program::Block& block) const;

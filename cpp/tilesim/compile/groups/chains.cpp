@@ -27,8 +27,7 @@ class ChainSearch {
         next_(kernels.size(), -1) {
     const auto cores = static_cast<double>(std::max<std::int64_t>(1, context.machine.core.count));
     constexpr double part = 0.75;  // share of the scratchpads for values between kernels; the rest is for tiles
-    if (context.options.may_stay())
-      room_ = part * cores * static_cast<double>(context.machine.core.scratchpad.bytes);
+    if (context.options.may_stay()) room_ = part * cores * static_cast<double>(context.machine.core.scratchpad.bytes);
   }
 
   std::vector<FusionCandidate> run() {

@@ -8,8 +8,8 @@
 
 namespace tilesim::lower {
 
-/// Joins product kernels whose only reader is the next one, if that lowers the estimated time, or the bytes at equal
-/// time. Returns a row for each chain considered.
+/// Joins consecutive product kernels, if each is the only reader of the previous result and one kernel has a lower
+/// estimated time, or fewer bytes at equal time. Returns a row per chain that was considered.
 std::vector<FusionCandidate> join_chains(std::vector<Kernel>& kernels, const Context& context, const Uses& uses,
                                          const KeptApart& kept_apart);
 

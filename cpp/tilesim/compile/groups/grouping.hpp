@@ -10,19 +10,19 @@
 
 namespace tilesim::lower {
 
-/// Why a value's reader gets a separate kernel although it could join.
+/// Why a reader of the value gets a separate kernel although it could join.
 struct Apart {
   bool by_price = false;
   std::string reason;
 };
-/// Reasons by the value's name.
+/// Reasons by name of the value.
 struct KeptApart : std::map<std::string, Apart> {
-  std::map<std::string, Apart> products;  ///< by name: products with a kernel separate from their siblings
+  std::map<std::string, Apart> products;  ///< by name: products whose kernel is separate from their siblings'
 };
 
-/// The kernels of the function, producers before readers; fills context.placements and declares temporaries in
-/// context.program. `prefix` makes tensor names unique; `boundary` gives tensors of function inputs and outputs;
-/// `looked_at` gets every group that a rule considered.
+/// The kernels of the function; producers precede readers. Sets context.placements and declares temporaries in
+/// context.program. `prefix`: makes tensor names unique; `boundary`: tensors of function inputs and outputs;
+/// `looked_at`: receives every group that a rule considered.
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
                                   const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
                                   bool is_main, std::vector<FusionCandidate>* looked_at);

@@ -1,4 +1,4 @@
-// The search for fusion groups, rule by rule. Shared by the files of this folder.
+// The search for fusion groups, one rule after another. Shared by the files of this folder.
 #pragma once
 
 #include <compare>
@@ -17,8 +17,8 @@ namespace tilesim::lower {
 
 bool is_product(Kind kind);
 
-/// Kernels under construction, and the dependences between them. Operations are in topological order; only a kernel
-/// with an operation far behind its others may have a dependence that leads backward.
+/// Kernels under construction and their dependences. Operations are in topological order; a dependence can lead
+/// backward only from a kernel with an operation far behind its others.
 class KernelGraph {
  public:
   KernelGraph(const GraphFunction& function, const Uses& uses);
@@ -26,19 +26,19 @@ class KernelGraph {
   void own(int op, int kernel);
   /// Moves the operations of kernel `from` into kernel `into`.
   void merge(int into, int from);
-  /// Removes the operations from the kernel: their readers recompute them.
+  /// Removes operations from a kernel, because the kernels that read their results recompute them.
   void release(int kernel, const std::set<int>& ops);
-  /// Whether a path leads from the kernel through other kernels or views to an operand of the operation, or from its
-  /// result back to the kernel: joining them would form a cycle.
+  /// Whether a path through other kernels or views leads from the kernel to an operand of the operation, or from its
+  /// result to the kernel. Then joining them would create a cycle.
   bool returns(int kernel, int op) const { return leads_to(kernel, op) || comes_from(kernel, op); }
   /// Whether a path leads from one kernel to the other through operations of neither.
   bool leads_around(int from, int to) const;
 
   std::vector<Kernel> kernels;
-  std::vector<int> owner;  ///< kernel of each operation; -1: no kernel
+  std::vector<int> owner;  ///< per operation: its kernel; -1: none
 
  private:
-  /// Kernels, and operations without a kernel (views; movement until it gets a kernel).
+  /// A kernel, or an operation without kernel (views; movement until it gets a kernel).
   struct Node {
     int kernel = -1, op = -1;
     auto operator<=>(const Node&) const = default;
@@ -54,13 +54,13 @@ class KernelGraph {
 
   const GraphFunction& function_;
   const Uses& uses_;
-  std::vector<std::set<int>> readers_;  ///< by kernel: operations of other kernels that read its values
-  std::vector<int> first_, last_;       ///< by kernel: its first and last operation
-  std::vector<int> spanned_;  ///< by operation: last operation of all kernels that begin no later (never decreases)
+  std::vector<std::set<int>> readers_;  ///< per kernel: operations of other kernels that read its values
+  std::vector<int> first_, last_;       ///< per kernel: its first and last operation
+  std::vector<int> spanned_;            ///< per operation: last operation of kernels that begin no later (never falls)
 };
 
-/// A rule, and similar operations to exclude from it: they join no product's epilogue and no vector kernel that reads
-/// the same tensor or computes their operands, and no product computes them on its operand.
+/// Excludes operations from a rule: they join no product's epilogue and no vector kernel that reads the same tensor or
+/// computes their operands, and no product computes them as part of its operand.
 struct Cut {
   Rule rule = Rule::epilogue;
   std::vector<int> ops;
@@ -70,11 +70,11 @@ using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and oper
 
 class Grouping {
  public:
-  /// `cuts`: operations to exclude from rules that could fuse them.
+  /// `cuts`: operations that rules must not fuse.
   Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
            const Views& views, const Cuts& cuts);
   std::vector<Kernel> run();
-  /// The groups that were considered, with their estimates.
+  /// The groups that rules considered, with their estimates.
   std::vector<FusionCandidate> candidates() const;
   /// Fusions that may cost more than separate kernels, the most doubtful first.
   std::vector<Cut> doubtful() const;
@@ -89,9 +89,9 @@ class Grouping {
   std::optional<Apart> cut(Rule rule, int op) const;
   bool needs_movement(int i) const;
 
-  // candidates.cpp
+  // Defined in candidates.cpp.
   std::string surroundings(int i) const;
-  /// A decision of a rule on operations: fused into the kernel, or the reason why not.
+  /// A rule's decision on operations: fuse them into the kernel, or the reason not to.
   struct Looked {
     Rule rule;
     int kernel;
@@ -104,13 +104,13 @@ class Grouping {
   FusionCandidate priced(const Looked& looked, const GroupPrice& price) const;
   std::string name_of(int kernel) const;
 
-  // products.cpp
+  // Defined in products.cpp.
   void make_product(int i);
   void grow_epilogue(int kernel);
   bool may_end(int kernel, int next, const Shape& result);
   void end_with_extreme(int kernel);
 
-  // operands.cpp
+  // Defined in operands.cpp.
   void feed_products();
   bool ends_product(int i) const;
   std::string why_no_operand(ValueId value) const;
@@ -123,12 +123,12 @@ class Grouping {
   double moved_by(const std::set<int>& ops) const;
   void add_tails(Kernel& kernel, int number);
 
-  // siblings.cpp
+  // Defined in siblings.cpp.
   void join_siblings();
   std::optional<Apart> why_no_sibling(int kernel, int product) const;
   std::string why_unlike(int kernel, int product) const;
 
-  // vectors.cpp
+  // Defined in vectors.cpp.
   void place_vector(int i);
   bool join(int i);
   bool makes_operand(int kernel, int i) const;
@@ -142,7 +142,7 @@ class Grouping {
   Rule recomputing(int producer, int reader) const;
   bool stored(ValueId value) const;
 
-  // grouping.cpp
+  // Defined in grouping.cpp.
   void finish(Kernel& kernel);
   bool owned_by(int member, const Kernel& kernel) const;
   std::vector<int> sources() const;
@@ -156,20 +156,20 @@ class Grouping {
   const Views& views_;
   const Cuts& cuts_;
   KernelGraph graph_;
-  std::map<int, RowBytes> rows_;              ///< by vector kernel
-  std::map<ValueId, std::set<int>> reading_;  ///< by value: vector kernels that read the value
-  std::set<int> computed_by_readers_;         ///< operations recomputed by the products that read them
-  /// The operations that products compute on one operand.
+  std::map<int, RowBytes> rows_;              ///< per vector kernel
+  std::map<ValueId, std::set<int>> reading_;  ///< per value: vector kernels that read it
+  std::set<int> computed_by_readers_;         ///< operations that products recompute to read their result
+  /// The operations that products compute as part of one operand.
   struct Tail {
     int root;
     std::set<int> ops;
     double spared;  ///< bytes that the vector kernel no longer moves
-    bool whole;     ///< the vector kernel is removed completely
+    bool whole;     ///< whether the vector kernel disappears
   };
   std::vector<Tail> tails_;
   std::vector<Looked> looked_;
-  std::vector<std::string> names_;            ///< by kernel
-  std::vector<std::vector<int>> kernel_ops_;  ///< by kernel: final operations
+  std::vector<std::string> names_;            ///< per kernel
+  std::vector<std::vector<int>> kernel_ops_;  ///< per kernel: its final operations
   std::vector<std::vector<Kernel::SiblingProduct>> kernel_parts_;
 };
 

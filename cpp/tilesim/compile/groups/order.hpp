@@ -7,9 +7,9 @@
 
 namespace tilesim::lower {
 
-/// Reorders the kernels to lower the peak bytes of values between them, if a bounded search finds such an order.
-/// Producers stay before readers. A function that overwrites values keeps its order, because readers of the old value
-/// must come first.
+/// Reorders the kernels if a bounded search finds an order with lower peak bytes of values between kernels. Producers
+/// stay before readers. A function that overwrites values keeps its order, because readers of the old value must come
+/// first.
 std::vector<Kernel> ordered_for_peak(std::vector<Kernel> kernels, const Context& context, const Uses& uses,
                                      const Views& views);
 

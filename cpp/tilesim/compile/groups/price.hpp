@@ -1,4 +1,4 @@
-// Closed-form cost of operations as one kernel; the table of fusion candidates reports it.
+// Closed-form cost of operations as one kernel, for the table of fusion candidates.
 #pragma once
 
 #include <algorithm>
@@ -27,35 +27,35 @@ class GroupPrice {
 
   GroupPrice(const Context& context, const Uses& uses);
 
-  /// Estimate for the operations as one kernel: bytes loaded and stored, each tensor once; cycles of the longest of
-  /// memory at peak bandwidth, arrays and vector units, plus a launch.
+  /// Estimate for the operations as one kernel. bytes: each tensor loaded or stored once; cycles: the longest of memory
+  /// at peak bandwidth, arrays and vector units, plus a launch.
   Price price_of(const std::vector<int>& ops) const;
   struct Load {
     ValueId value;
     double bytes;
   };
   /// The tensors that the operations load as one kernel. A tensor counts once for all computes of a product's operand,
-  /// and again if operations after the product read it: the tiles differ.
+  /// and once more if operations after the product read it, because they use other tiles.
   std::vector<Load> loads_of(const std::set<int>& members) const;
   /// Bytes that the operations load as one kernel.
   double bytes_of(const std::set<int>& members) const;
-  /// Estimate of separate kernels minus the estimate of one kernel.
+  /// Estimate of separate kernels minus estimate of one kernel.
   Price saved(const std::vector<int>& ops) const;
-  /// Bytes of a tensor; of a view, the bytes of its source.
+  /// Bytes of a tensor; for a view, of its source.
   double bytes(ValueId value) const;
-  /// Cycles of arrays or vector units with all cores busy; weight tiles of products count as full.
+  /// Cycles of arrays or vector units if all cores work; partial weight tiles of products count as full.
   double computing(const std::vector<int>& ops) const;
   /// Flops of one operation on the vector unit.
   double flops(int op) const;
   double memory_cycles(double bytes) const { return bytes / bytes_per_cycle_; }
-  /// The split over cores of a kernel that reduces whole rows; other kernels use all cores.
+  /// How a kernel that reduces full rows is split over cores; other kernels use all cores.
   struct Rows {
     double cores = 1;       ///< number of cores with rows
     double computing = 0;   ///< cycles of the vector units
-    bool one_each = false;  ///< each core holds all its rows at once, so no transfer is hidden
+    bool one_each = false;  ///< a core has all its rows on chip at once, so that compute hides no transfer
   };
   Rows rows(const std::vector<int>& ops) const;
-  /// Memory cycles if this many cores load: a core is limited by the rate of its port.
+  /// Memory cycles if `cores` cores load, each at most at the rate of its port.
   double memory_cycles(double bytes, double cores) const {
     return bytes / std::min(bytes_per_cycle_, cores * port_bytes_per_cycle_);
   }
@@ -75,10 +75,10 @@ class GroupPrice {
 
   const Context& context_;
   const Uses& uses_;
-  mutable std::vector<double> computing_;          ///< by operation, on one core; below 0: not computed yet
-  mutable std::map<std::vector<int>, Rows> rows_;  ///< by the operations of kernels that reduce rows
-  double bytes_per_cycle_ = 1;                     ///< rate of the memory for all cores
-  double port_bytes_per_cycle_ = 1;                ///< rate of one core's port
+  mutable std::vector<double> computing_;          ///< per operation on one core; negative: not computed yet
+  mutable std::map<std::vector<int>, Rows> rows_;  ///< per kernel that reduces rows, by its operations
+  double bytes_per_cycle_ = 1;                     ///< memory bandwidth for all cores
+  double port_bytes_per_cycle_ = 1;                ///< bandwidth of one core's port
 };
 
 }  // namespace tilesim::lower

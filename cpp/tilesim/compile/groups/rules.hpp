@@ -31,17 +31,17 @@ struct RuleInfo {
   std::string_view name;
   std::string_view matches;   ///< operations that the rule matches
   std::string_view legal;     ///< condition for fusing them
-  std::string_view saves;     ///< bytes and cycles of the group compared with its parts
-  std::string_view rounding;  ///< effect on rounding of results
+  std::string_view saves;     ///< bytes and cycles that the group saves compared with its parts
+  std::string_view rounding;  ///< effect on the rounding of results
 };
 
-/// All rules, in the order in which they are tried.
+/// All rules in the order in which they are tried.
 const std::vector<RuleInfo>& fusion_rules();
 const RuleInfo& info(Rule rule);
 
 class RuleSet {
  public:
-  /// Parses "all", "none", or a list of names with commas. Throws UserError for an unknown name, with the nearest one.
+  /// Parses "all", "none" or comma-separated names. Throws UserError with the nearest name for an unknown name.
   static RuleSet parse(const std::string& text);
   bool has(Rule rule) const { return on_ >> static_cast<unsigned>(rule) & 1; }
 
@@ -49,10 +49,10 @@ class RuleSet {
   std::uint32_t on_ = 0;
 };
 
-/// The grouping of the machine's compiler or the generic one, and the enabled rules.
+/// Grouping options of the machine's compiler, or generic ones, and the enabled rules.
 struct FusionRules : LoweringProfile::Fusion {
   RuleSet on;
-  bool native = false;  ///< the machine file describes its compiler
+  bool native = false;  ///< whether the machine file describes its compiler
   bool has(Rule rule) const { return on.has(rule); }
   static FusionRules of(const Share& machine, const CompileOptions& options);
 };

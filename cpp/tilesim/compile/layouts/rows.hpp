@@ -1,4 +1,4 @@
-// Embeddings that only vector kernels read: these kernels fetch the rows by the ids, and no kernel stores them first.
+// Embeddings whose only readers are vector kernels: these kernels fetch rows by the ids, and no kernel stores the rows.
 #pragma once
 
 #include <vector>
@@ -8,20 +8,21 @@
 
 namespace tilesim::lower {
 
-/// Whether rows of the table lie in memory element by element, a burst each, so that a copy with contiguous rows pays.
+/// Whether a row of the table is in memory element by element, one burst each, so that copying it pays.
+/// pays.
 bool rows_scattered(const Context& context, const Placement& table, std::int64_t rows);
 
-/// Replaces the placements of the embeddings' results by that of their tables, read through the ids, if that moves
-/// fewer bytes, and removes the kernels. A kernel whose table has scattered rows stays, and copies it. Needs layouts.
+/// Replaces the placements of embedding results by their tables, read through the ids, if this moves fewer bytes, and
+/// removes the embedding kernels. A kernel whose table has scattered rows stays and copies the table. Requires layouts.
 void fetch_rows_in_readers(Context& context, std::vector<Kernel>& kernels);
 
-/// The loads of a tile of rows that indices select: one for each run of consecutive indices. Arguments as for
-/// region_transfer; `offset`: of the tile in the slot.
+/// Loads a tile of rows that indices select, with one load per run of consecutive indices. Arguments as in
+/// region_transfer; `offset`: offset of the tile in the slot.
 program::Statement load_rows(const Placement& placement, const std::vector<Expr>& start,
                              const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
                              const Expr& offset, const std::string& slot);
 
-/// Axes of the value along which each position needs a separate load of rows, unless the tile has all of an inner axis.
+/// Axes of the value with a separate load of rows per position, except if the tile has all of an inner axis.
 std::vector<int> rows_apart(const Placement& placement);
 
 }  // namespace tilesim::lower

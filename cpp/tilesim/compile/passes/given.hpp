@@ -1,4 +1,4 @@
-// Finds tensors that no kernel stores to. Their loads wait for no kernel.
+// Finds tensors to which no kernel stores. Their loads need not wait for a kernel.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace tilesim::lower {
 
 class Given {
  public:
-  /// Finds weights, inputs, and formal names that every call binds to one of these.
+  /// Finds weights, inputs, and formal names that every call binds to a weight or input.
   explicit Given(program::Program& program);
 
-  /// Whether no kernel stores to a tensor; an alias counts as the tensor whose bytes it uses.
+  /// Whether no kernel stores to the tensor. For an alias, the tensor whose bytes it uses decides.
   bool contains(const std::string& tensor) const { return given_.contains(owner(tensor)); }
   std::string owner(std::string tensor) const;
 

@@ -1,4 +1,4 @@
-// Numbers the kernels of a program in the order in which cores and queues count them as complete.
+// Numbers the kernels of a program in the order in which counters count them as complete.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace tilesim::lower {
 
-/// Numbers kernels in text order. With several streams (cores, contexts) each step of a kernel counts; a trip of a
-/// graph loop counts all kernels of its functions.
+/// Numbers kernels in text order. With several streams (cores, contexts), each step of a kernel counts. A trip of a
+/// graph loop counts all kernels of the functions that it calls.
 class KernelNumbers {
  public:
   explicit KernelNumbers(const program::Program& program);
 
-  /// Number of kernels in a statement of a function's body: the increase of the next kernel's number.
+  /// Number of kernels in a statement of a function's body, by which the next kernel's number increases.
   std::int64_t kernels_in(const program::Statement& statement) const;
   std::int64_t kernels_in(const std::string& function) const;
   std::int64_t kernels_in(const program::Block& body) const;
-  /// Number of streams: cores times contexts, since the contexts of a core share its counters.
+  /// Number of streams: cores times contexts. The contexts of a core share its counters.
   std::int64_t streams() const { return streams_; }
   bool several() const { return streams_ > 1; }
 

@@ -1,4 +1,4 @@
-// Finds the elements of tensors that each core loads and stores in a kernel, by walking the kernel's loops.
+// Finds, by a walk of a kernel's loops, which elements of tensors each core loads and stores.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tilesim::lower {
 
 using Region = program::Box;
 
-/// The regions that one core (context) stores, and the bounding box of its loads, by the axes of the owning tensor.
+/// The regions that one core (context) stores, and the bounding box of its loads, on the axes of the owning tensor.
 struct CoreUse {
   struct Step {
     Region region;
@@ -25,29 +25,29 @@ struct CoreUse {
   std::vector<Step> steps = {};  ///< the first loads, in order
 };
 
-/// Number of loads whose order is kept, per core and tensor.
+/// Number of loads per core and tensor whose order is recorded.
 constexpr std::size_t most_steps_seen = 16;
 
-/// Accesses of a kernel to a tensor, under the name that its transfers use.
+/// A kernel's accesses to a tensor, under the name that its transfers use.
 struct TensorUse {
-  double loaded = 0, stored = 0;    ///< bytes moved from and to memory by all cores, with layout padding
+  double loaded = 0, stored = 0;    ///< bytes that all cores move from and to memory, with layout padding
   double elements = 0;              ///< elements loaded and stored
-  std::vector<CoreUse> cores = {};  ///< by stream, if regions are requested
-  bool regions = true;              ///< false: another tensor selects the rows, or elements are strided
+  std::vector<CoreUse> cores = {};  ///< per stream, if regions are requested
+  bool regions = true;              ///< false: another tensor selects rows, or elements are strided
 };
 
-/// Uses by tensor name.
+/// Accesses by tensor name.
 struct KernelTraffic : std::map<std::string, TensorUse> {
-  std::vector<double> sent;  ///< by core, if regions are requested: bytes sent through its port
+  std::vector<double> sent;  ///< per core, if regions are requested: bytes sent through its port
 };
 
-/// Computes the traffic of kernels; unknown if loops, addresses or conditions read tensors, or with too many transfers.
+/// Traffic of a kernel; empty if loops, addresses or conditions read tensors, or if there are too many transfers.
 using KernelUse = std::optional<KernelTraffic>;
 
 class Traffic {
  public:
   explicit Traffic(const program::Program& program);
-  /// `regions`: for programs of several cores, records which core accesses which region.
+  /// `regions`: in programs of several cores, also record which core accesses which region.
   KernelUse use_of(const program::Scope& kernel, bool regions) const;
 
  private:
@@ -56,7 +56,7 @@ class Traffic {
   std::map<std::string, const program::Tensor*> tensors_;
 };
 
-/// The region that these regions fill without a gap; empty if there is a gap.
+/// The region that these regions fill without gaps; empty if there is a gap.
 std::optional<Region> joined(const std::vector<Region>& regions);
 bool contains(const Region& outer, const Region& inner);
 bool meet(const Region& a, const Region& b);

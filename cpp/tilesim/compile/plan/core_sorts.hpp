@@ -1,4 +1,4 @@
-// Programs that cores of several types share: the operations that all of them support, and the speed of each type.
+// Programs for cores of several types: operations that all types support, and the speed of each type.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace tilesim::lower {
 
-/// The machine with its first `cores` cores. Cores of several types count as the fastest type with the smallest
-/// memories and the fewest queues and arrays of all types. Throws Unsupported if the types compute differently.
+/// The machine with its first `cores` cores. Cores of several types count as the fastest type, with the smallest
+/// memories and the fewest queues and arrays of all types. Throws Unsupported if results differ between types.
 Share with_cores(const Machine& machine, std::int64_t cores);
 
 /// Consecutive cores of one type.
@@ -18,13 +18,13 @@ struct Stretch {
   std::int64_t each = 0;  ///< share per core: elements, or a weight
 };
 
-/// Sum of the shares of the cores before "core", and the share of "core".
+/// Expressions of "core": sum of the shares of the cores before it, and its own share.
 Expr shares_before(const std::vector<Stretch>& stretches);
 Expr share_of(const std::vector<Stretch>& stretches);
 
-/// Relative speeds of streaming vector work, per core; empty if all cores are equal.
+/// Per core: relative speed of streaming vector work; empty if all cores are equal.
 std::vector<Stretch> vector_speeds(const Share& machine);
-/// Relative speeds of products of this type (on_vector: of vector multiply-adds), unscaled, one per core type.
+/// Per core type: relative speed of products of this type (`on_vector`: of vector multiply-adds), not normalized.
 std::vector<double> product_speeds(const Share& machine, DType dtype, bool on_vector);
 
 }  // namespace tilesim::lower

@@ -11,8 +11,8 @@
 
 namespace tilesim::lower {
 
-/// Fills context.placements for all values that kernels read or store, and declares tensors in context.program.
-/// `narrow`: values that only products read are stored in the array's operand type.
+/// Sets context.placements of all values that kernels read or store, and declares tensors in context.program. `narrow`:
+/// stores values that only products read in the array's operand type.
 void place_values(Context& context, bool narrow, const std::vector<Kernel>& kernels, const Uses& uses,
                   const Views& views, const std::string& prefix, const std::map<ValueId, std::string>& boundary);
 

@@ -10,8 +10,8 @@ namespace tilesim::lower {
 /// The producer and the readers of each value of a function.
 struct Uses {
   explicit Uses(const GraphFunction& function);
-  std::vector<int> producer;                ///< op index or -1
-  std::vector<std::vector<int>> consumers;  ///< op indices, each once
+  std::vector<int> producer;                ///< per value: index of its operation; -1: none
+  std::vector<std::vector<int>> consumers;  ///< per value: indices of operations, each once
   std::vector<bool> is_output;
 };
 

@@ -1,4 +1,4 @@
-// Checks of a graph before lowering: empty operations, user-given mappings, and element types.
+// Checks of a graph before lowering: empty tensors, given mappings, and element types.
 #pragma once
 
 #include "tilesim/compile/plan/options.hpp"
@@ -11,10 +11,10 @@ namespace tilesim::lower {
 /// only moves elements.
 void check_elements(const Graph& graph);
 
-/// Throws UserError for a given nest that does not belong to a product of the graph.
+/// Throws UserError if a given nest does not belong to a product of the graph.
 void check_mappings(const Graph& graph, const CompileOptions& options);
 
-/// Whether the vector unit computes on elements of a type.
+/// Whether the vector unit computes on elements of the type.
 bool computes(const VectorSpec& vector, DType dtype);
 
 }  // namespace tilesim::lower

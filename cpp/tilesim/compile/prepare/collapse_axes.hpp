@@ -1,4 +1,4 @@
-// Merges axes of elementwise operations if layout tiles would leave lanes empty.
+// Merges axes of elementwise operations if lanes would otherwise be empty because of layout tiles.
 #pragma once
 
 #include <set>
@@ -8,9 +8,9 @@
 
 namespace tilesim::lower {
 
-/// Merges the minor axes of connected elementwise operations into one, with reshapes at their ends, if the padding
-/// saved in registers and bytes exceeds the cost of the reshapes. Returns whether the graph changed. `kept`: values
-/// whose operations stay unchanged; `searched`: whether tiles of kernels are searched.
+/// Merges the minor axes of connected elementwise operations into one axis, with reshapes at their ends, if this saves
+/// more padding in registers and bytes than the reshapes cost. Returns whether the graph changed. `kept`: values whose
+/// operations do not change; `searched`: whether the compiler searches tiles of kernels.
 bool collapse_axes(Graph& graph, const Share& machine, const std::set<std::string>& kept, bool searched);
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// Sorts of rows that exceed the scratchpad.
+// Sorts of rows that do not fit the scratchpad.
 #pragma once
 
 #include "tilesim/graph/graph.hpp"
@@ -6,9 +6,9 @@
 
 namespace tilesim::lower {
 
-/// Splits sort and top_k of rows that do not fit the scratchpad into blocks that do, with equal results. top_k takes
-/// the best of each block, then the best of those. sort merges every pair of blocks once, the lower half to the earlier
-/// one (m (m - 1) / 2 sorts of m blocks; positions as a last key keep it stable).
+/// Splits sort and top_k of rows that do not fit the scratchpad into blocks that fit, with equal results. top_k selects
+/// the best of each block, then the best of these. sort merges every pair of blocks once and gives the lower half to
+/// the earlier block: m (m - 1) / 2 sorts for m blocks. Positions as the last key keep the sort stable.
 void split_long_rows(Graph& graph, const Share& machine);
 
 }  // namespace tilesim::lower

@@ -11,7 +11,7 @@ namespace tilesim {
 /// A loop, and the function that contains it.
 struct OpenLoop { std::string function, operation; };
 
-/// All loops of unknown length, in order.
+/// All loops whose length depends on data, in order.
 std::vector<OpenLoop> open_loops(const Graph& graph);
 
 }  // namespace tilesim

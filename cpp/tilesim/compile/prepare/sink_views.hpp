@@ -1,4 +1,4 @@
-// Moves reshapes from before elementwise operations to behind them.
+// Moves reshapes from in front of elementwise operations to behind them.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace tilesim::lower {
 
-/// Rewrites y = f(reshape(x), z) as y = reshape(f(x, z')), where z' is a view of z by the axes of x, so that f can join
-/// the producer of x. Only f may read the reshape. Results keep their names. `looked_at` gets a row for each reshape
-/// whose only reader is elementwise.
+/// Rewrites y = f(reshape(x), z) as y = reshape(f(x, z')), where z' is a view of z with the axes of x, so that f can
+/// join the producer of x. The reshape must have no other reader. Results keep their names. `looked_at` gets a row per
+/// reshape whose only reader is elementwise.
 void sink_views(Graph& graph, std::vector<FusionCandidate>& looked_at);
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// Helpers over a Builder for passes that rewrite one operation as several. The new names begin with its name.
+// Helpers over a Builder for passes that rewrite one operation as several. New names start with the operation's name.
 #pragma once
 
 #include <string>
@@ -25,10 +25,10 @@ class OpWriter {
   ValueId part(ValueId x, std::int64_t dim, std::int64_t first, std::int64_t last);
   ValueId joined(ValueId a, ValueId b, std::int64_t dim);
   ValueId zeros(DType dtype, const Shape& shape);
-  /// Appends zeros along an axis, up to the extent.
+  /// Appends zeros along an axis until it has `extent` elements.
   ValueId extended(ValueId x, std::int64_t dim, std::int64_t extent);
   ValueId constant(const std::string& name, DType dtype, Shape shape, const std::vector<double>& values);
-  /// A product of unconverted operands, summed in f32 or wider.
+  /// A product of unrounded operands, summed in f32 or wider.
   ValueId product(const char* name, ValueId a, ValueId b, Axes a_contract, Axes b_contract, Axes batch = {},
                   ValueId bias = no_value);
 

@@ -8,7 +8,7 @@
 
 namespace tilesim::lower {
 
-/// Empty if the operation has no plan for the machine's sparse cores: it is then lowered as a dense product.
+/// Empty if the operation has no plan for the machine's sparse cores; it is then lowered as a dense product.
 std::optional<Lowered> lower_sparse(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

@@ -1,4 +1,4 @@
-// Enumerates the ways to split a product over the cores.
+// Lists the ways to split a product over the cores.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,23 @@
 
 namespace tilesim::lower {
 
-/// A dim that may be split; parts shorter than `granule` leave lanes or rows of the hardware idle.
+/// A dim that may be split. Parts shorter than `granule` leave lanes or rows of the hardware idle.
 struct CutChoice {
   int dim;
   std::int64_t extent, granule;
 };
 
-/// Dims that may be split, except `kept`; a dim may occur twice, the second time with parts shorter than the array.
+/// Dims that may be split, except `kept`. A dim may occur a second time, with parts shorter than the array.
 std::vector<CutChoice> cut_choices(const Context& context, const mapping::Problem& problem,
                                    const std::vector<int>& kept);
 
-/// Splits the dim into about `wanted` equal parts; parts longer than a granule consist of whole granules.
+/// Splits the dim into about `wanted` equal parts; parts longer than a granule are multiples of it.
 CoreSplit::DimSplit part_of(const CutChoice& choice, std::int64_t wanted);
 
-/// Number of elements of a dim that memory moves together: if the dim lies along layout tiles, parts that begin within
-/// a tile move it twice.
+/// Number of elements of a dim that memory moves together. Parts that begin inside a layout tile move this tile twice.
 std::int64_t moved_together(const mapping::Problem& problem, const Shape& tile, int dim);
 
-/// All splits of at most two dims, starting with no split; with several core types also splits in proportion to their
+/// All splits of at most two dims, beginning with no split; with several core types, also splits in proportion to their
 /// speeds.
 std::vector<CoreSplit> ways_to_cut(const Context& context, const mapping::Problem& problem,
                                    const std::vector<int>& kept);

@@ -1,4 +1,4 @@
-// Moves elements along one axis of a tile: line by line, or one gather for all contiguous lines.
+// Moves elements along one axis of a tile, with one gather per line or one gather for all contiguous lines.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace tilesim::lower {
 
-/// Gathers along lines of slots that hold whole tiles in row-major order.
+/// Gathers along lines of slots that contain full tiles in row-major order.
 class LineGathers {
  public:
-  /// `apart`: always gathers line by line.
+  /// `apart`: always use one gather per line.
   LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine, bool apart);
 
   /// Whether gathers use the positions that `join` computes.

@@ -66,7 +66,7 @@ void BankBelow::outlook(std::vector<Returned>& found) {
 
 std::int64_t SimpleBelow::offer(std::int64_t cycle, std::uint64_t, std::int64_t bytes, bool write, std::uint32_t tag) {
   const std::int64_t arrival = to_bytes_.up(cycle);
-  // The first cycle with at most `buffer_bytes` waiting; a byte in transfer does not count.
+  // The channel accepts in the first cycle with at most `buffer_bytes` waiting; a byte in transfer does not count.
   const std::int64_t beyond = free_ - spec_.buffer_bytes;
   const std::int64_t accepted = beyond <= 0 ? cycle : std::max(cycle, to_cycles_.down(beyond - 1) + 1);
   accepted_.push_back(accepted_.empty() ? accepted : std::max(accepted, accepted_.back()));

@@ -1,4 +1,4 @@
-// The memory channel below a slice of a cache, in the slice's cycles.
+// The memory channel below a cache slice. Times are in the slice's cycles.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace tilesim::engine::cache {
 
-inline constexpr std::uint32_t no_tag = 0xffffffff;  ///< no request waits for the answer
+inline constexpr std::uint32_t no_tag = 0xffffffff;  ///< tag of a request without a waiting reader
 
-/// x * numerator / denominator, exactly.
+/// Computes x * numerator / denominator in integers; `up` rounds up, `down` rounds down.
 class Scale {
  public:
   Scale() = default;
@@ -38,24 +38,24 @@ class Below {
     std::int64_t cycle = 0;
   };
   virtual ~Below() = default;
-  /// Offers the next request, with `cycle` later than the last `advance`. Returns the number of answers to a read.
+  /// Offers a request; `cycle` must be later than that of the last `advance`. Returns the number of bursts or parts.
   virtual std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
                              std::uint32_t tag) = 0;
   /// Processes all events up to and including `cycle`.
   virtual void advance(std::int64_t cycle) = 0;
-  /// Number of requests offered but not accepted.
+  /// Number of requests that were offered but that the channel has not accepted.
   virtual std::int64_t waiting() const = 0;
-  /// Runs until every read has returned and every request is accepted; returns the cycle.
+  /// Advances until the channel has accepted all requests and every read has returned; returns that cycle.
   virtual std::int64_t finish() = 0;
-  /// Finds when reads in flight return if no further request arrives. Changes nothing.
+  /// Adds to `found` when the pending reads return if no further request arrives. Changes no state of the channel.
   virtual void outlook(std::vector<Returned>& found) = 0;
 
-  std::vector<Returned> returned;  ///< the owner clears it
+  std::vector<Returned> returned;  ///< completed reads; the owner of this object clears the list
   std::int64_t moved = 0;          ///< bytes offered so far
-  std::int64_t padding = 0;        ///< bytes of whole bursts beyond the requested ones
+  std::int64_t padding = 0;        ///< bytes that whole bursts transfer in addition to the requested bytes
 };
 
-/// A DRAM channel, which reports its completions to this object from construction on.
+/// A DRAM channel. From construction on, the channel reports its completions to this object.
 class BankBelow final : public Below {
  public:
   /// `to_ticks`: ticks of the channel per cycle.
@@ -78,11 +78,11 @@ class BankBelow final : public Below {
   std::vector<dram::Completion> completions_;
 };
 
-/// A channel with latency and bandwidth. Its buffer holds a limited number of bytes; further requests wait before it.
+/// A channel with a latency and a bandwidth. Its buffer has a limited size; requests wait until the buffer has space.
 class SimpleBelow final : public Below {
  public:
   struct Spec {
-    Clock clock, bytes;  ///< `clock`: of the slice; `bytes`: one byte per cycle
+    Clock clock, bytes;  ///< `clock`: the slice's clock; `bytes`: a clock with one cycle per byte
     std::int64_t latency_cycles = 0, buffer_bytes = 0;
   };
   explicit SimpleBelow(const Spec& spec)
@@ -94,13 +94,13 @@ class SimpleBelow final : public Below {
   }
   std::int64_t waiting() const override { return static_cast<std::int64_t>(accepted_.size()); }
   std::int64_t finish() override { return last_; }
-  void outlook(std::vector<Returned>&) override {}  // answers are known when a request is offered
+  void outlook(std::vector<Returned>&) override {}  // `offer` already returns the answers
 
  private:
   Spec spec_;
   Scale to_bytes_, to_cycles_;
-  std::int64_t free_ = 0, last_ = 0;   ///< in byte times; in cycles
-  std::deque<std::int64_t> accepted_;  ///< acceptance times in the future
+  std::int64_t free_ = 0, last_ = 0;   ///< end of the last transfer in byte times; last event in cycles
+  std::deque<std::int64_t> accepted_;  ///< future cycles in which the channel accepts a request
 };
 
 }  // namespace tilesim::engine::cache

@@ -1,4 +1,4 @@
-// One cache level: a slice before each memory channel, with counts per tensor.
+// One cache level: a slice in front of each memory channel, and access counts per tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace tilesim::engine::cache {
 
-/// Cache statistics of a tensor. Hits and misses count requests of a sector or less.
+/// Cache statistics of a tensor. A request that hits or misses covers at most one sector.
 struct TensorUse {
   std::string name;
   bool resident = false;
-  std::int64_t bytes = 0;                          ///< bytes of the tensor, in whole pages
-  std::int64_t read_bytes = 0, written_bytes = 0;  ///< requested by cores
+  std::int64_t bytes = 0;                          ///< size of the tensor, rounded up to pages
+  std::int64_t read_bytes = 0, written_bytes = 0;  ///< bytes that cores requested
   std::int64_t hits = 0, misses = 0;
   std::int64_t fetched_bytes = 0, returned_bytes = 0, bypassed_bytes = 0;  ///< from memory; to memory; past the cache
 };
 
-/// The tensors of all jobs, by number; shared by the caches of several regions.
+/// The tensors of all jobs, indexed by tensor number. The caches of all memory regions share this table.
 struct Tensors {
   std::vector<TensorUse> uses;
-  bool plan = false;  ///< whether some tensors are resident; all others then bypass the cache
+  bool plan = false;  ///< true if the user named resident tensors; all other tensors then bypass the cache
 
   bool kept(std::int32_t tensor, bool software) const {
     if (tensor < 0) return false;
@@ -39,11 +39,11 @@ class Level {
   void add_slice(std::unique_ptr<Below> below);
 
   struct Taken {
-    std::int64_t cycle = 0;    ///< when the last part has entered the slice
-    std::int64_t answers = 0;  ///< number of parts of a read that will be answered
-    std::int64_t below = 0;    ///< bytes between the slice and its channel
+    std::int64_t cycle = 0;    ///< cycle in which the last part of the request entered the slice
+    std::int64_t answers = 0;  ///< number of parts that the slice will answer; 0 for a write
+    std::int64_t below = 0;    ///< bytes transferred between the slice and its channel
   };
-  /// Requests bytes of one channel, from cycle `request.due` on; bypasses the cache unless the address is `known`.
+  /// Requests bytes of one channel from cycle `request.due` on, past the cache if the address is not `known`.
   Taken request(std::size_t slice, const Access& request, std::int32_t tensor, bool known);
 
   std::size_t size() const { return slices_.size(); }

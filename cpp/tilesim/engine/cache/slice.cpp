@@ -23,10 +23,10 @@ Slice::Slice(const Spec& spec, Below& below)
       port_bytes_(spec.bytes_per_cycle > 0 ? spec.bytes_per_cycle : spec.sector_bytes),
       ports_(static_cast<std::size_t>(spec.ports), 0) {}
 
-/// The cycle in which a request enters the slice: in order, through a free port.
+/// Returns the cycle in which a request enters the slice: not before earlier requests, and when a port is free.
 std::int64_t Slice::enter(std::int64_t due) {
   now_ = std::max({now_, due, *std::min_element(ports_.begin(), ports_.end())});
-  // Requests that the channel has not accepted wait here, at most as many as there are MSHRs.
+  // Requests that the channel has not accepted wait here; their number is at most the number of MSHRs.
   if (below_.waiting() >= spec_.mshrs) {
     below_.advance(now_);
     const std::int64_t before = now_;
@@ -82,9 +82,9 @@ void Slice::advance(std::int64_t cycle) {
   if (cycle >= now_) progress(cycle);
 }
 
-/// Delays the next request until an MSHR is free (`any`), or until that sector has arrived. Returns the cycle.
+/// Delays the next request until an MSHR is free (`any`), or until `sector` has arrived. Returns the cycle.
 std::int64_t Slice::wait_for(std::int64_t at, bool any, std::uint64_t sector) {
-  // The arrival cycle is known when the burst issues, long before the data arrives: single steps never pass it.
+  // The channel knows a read's arrival cycle when it issues the burst, long before the arrival: steps cannot skip it.
   const auto waits = [&] { return any ? come_.empty() : pending_[fetches_.at(sector)].left > 0; };
   for (std::int64_t look = at; waits();) {
     below_.advance(++look);
@@ -101,7 +101,7 @@ std::int64_t Slice::wait_at_door(std::int64_t at, std::uint64_t sector, bool fet
   for (;;) {
     const auto on_its_way = fetches_.find(sector);
     if (on_its_way != fetches_.end() && (fetches || pending_[on_its_way->second].targets >= spec_.mshr_targets))
-      at = wait_for(at, false, sector);  // evicted before it arrived, or too many requests wait for it
+      at = wait_for(at, false, sector);  // sector evicted before its arrival, or too many waiting requests
     else if (fetches && static_cast<std::int64_t>(fetches_.size()) >= spec_.mshrs)
       at = wait_for(at, true, sector);
     else
@@ -142,7 +142,7 @@ void Slice::fetch(std::int64_t at, std::uint64_t sector, const Access& request) 
   counters_.fetched_bytes += spec_.sector_bytes;
 }
 
-/// Serves a hit, whose sector may still be in flight.
+/// Serves a hit. The sector may still be in flight.
 void Slice::serve_hit(std::int64_t at, std::uint64_t sector, const Access& request) {
   tags_.touch(sector, request.write && spec_.write_back);
   const auto on_its_way = fetches_.empty() ? fetches_.end() : fetches_.find(sector);
@@ -166,7 +166,7 @@ Slice::Outcome Slice::access(const Access& request) {
   std::int64_t at = enter(request.due);
   const bool hit = tags_.holds(sector);
   const bool allocates = !request.write || spec_.write_allocate;
-  // A write of a full sector needs no data from memory.
+  // A write of a full sector does not need data from memory.
   const bool fetches = !hit && allocates && !(request.write && request.bytes == spec_.sector_bytes);
   if (!fetches_.empty()) at = wait_at_door(at, sector, fetches);
   take_port(at, request.bytes);
@@ -198,7 +198,7 @@ std::int64_t Slice::bypass(const Access& request) {
   if (!spec_.software) take_port(at, request.bytes);
   ++counters_.bypassed;
   (request.write ? counters_.bypass_written_bytes : counters_.bypass_read_bytes) += request.bytes;
-  // Software-managed memory has its own address range: other accesses skip the tag lookup.
+  // Software-managed memory has a separate address range, so other accesses skip the tag lookup.
   const std::int64_t leaves = at + (spec_.software ? 1 : spec_.hit_cycles);
   std::uint32_t tag = no_tag;
   if (!request.write && request.tag != no_tag) {
@@ -217,7 +217,7 @@ void Slice::outlook(std::vector<Below::Returned>& found) {
   if (readers_ == 0) return;
   std::vector<Below::Returned> returns;
   below_.outlook(returns);
-  for (const Below::Returned& one : returns) {  // a later return of the same tag replaces the answer
+  for (const Below::Returned& one : returns) {  // a later part of the same tag replaces the earlier answer
     const Pending& pending = pending_[one.tag];
     for (const PendingRead& reader : pending.readers) {
       const std::int64_t ready = std::max(one.cycle, pending.ready);

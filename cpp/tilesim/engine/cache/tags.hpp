@@ -1,4 +1,4 @@
-// Tags of a sectored cache: valid and dirty sectors with least-recently-used replacement, independent of time.
+// Tags of a sectored cache: valid and dirty bits per sector, and time-independent least-recently-used replacement.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tilesim::engine::cache {
 
-/// One slice of a cache; a memory of n channels has n slices, one in front of each channel.
+/// Parameters of one cache slice; a memory with n channels has n slices, one in front of each channel.
 using Spec = CacheSpec;
-/// Reads {"sets": 1024, "ways": 16, ...}; missing keys get the machine defaults, with 1024 sets. `burst`: bytes of a
-/// memory burst. Throws UserError with the place for an unknown key or a value out of range.
+/// Reads {"sets": 1024, "ways": 16, ...}; missing keys have the default of a machine file, and 1024 sets. `burst`:
+/// bytes of a memory burst. Throws UserError with the key for an unknown key or a value out of range.
 Spec read_spec(const Json& json, std::int64_t burst);
 
 class Tags {
@@ -25,16 +25,16 @@ class Tags {
     std::uint64_t address = 0;
     std::int32_t owner = 0;
   };
-  /// Makes a sector valid and its line the most recently used, owned by `owner`. Returns the evicted dirty sectors.
+  /// Marks a sector valid, owned by `owner`; its line becomes the most recent. Returns the evicted dirty sectors.
   const std::vector<Victim>& insert(std::uint64_t address, bool dirty, std::int32_t owner);
-  /// Makes the line of a cached sector the most recently used.
+  /// Makes the line of a cached sector the most recently used; `dirty` marks the sector as dirty.
   void touch(std::uint64_t address, bool dirty);
   std::int64_t dirty_sectors() const;
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
   struct Line {
-    std::uint64_t number = 0;  ///< address / line bytes
+    std::uint64_t number = 0;  ///< address / line size in bytes
     std::uint64_t valid = 0, dirty = 0;
     std::uint32_t newer = none, older = none;
     std::int32_t owner = 0;
@@ -48,7 +48,7 @@ class Tags {
 
   std::uint64_t line_bytes_, line_mask_, sector_bytes_, ways_;
   std::vector<Set> sets_;
-  std::vector<Line> lines_;  ///< ways of set 0, then of set 1, ...
+  std::vector<Line> lines_;  ///< the lines (ways) of set 0, then those of set 1, ...
   std::unordered_map<std::uint64_t, std::uint32_t> place_;
   std::vector<Victim> written_back_;
 };

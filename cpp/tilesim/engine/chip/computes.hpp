@@ -1,4 +1,4 @@
-// Models that simulate a unit's computes: a core at instruction level, or a model of its instructions.
+// Interface of models that replace the closed form of computes, for instance cores at instruction level.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,40 @@
 
 namespace tilesim::engine {
 
-/// A compute at the head of a queue with ready operands and space for its results.
+/// A compute at the head of a queue, whose operands are ready and whose results have space.
 struct Compute {
   std::int64_t core = 0;
   UnitKind kind = UnitKind::other;
-  std::int32_t unit = 0;  ///< number of the unit in the run
+  std::int32_t unit = 0;  ///< index of the unit in `Units`
   const Descriptor* descriptor = nullptr;
   History history;
-  const ComputeSource* source = nullptr;  ///< set if latencies depend on kernels
-  std::int64_t number = 0;                ///< index among units of its kind
-  std::int64_t stream = 0;                ///< number of the stream in the run
-  std::int64_t weights = -1;              ///< of a product: number of the stationary operand in the stream; -1: none
+  const ComputeSource* source = nullptr;  ///< set if latencies come from kernels; null: closed form
+  std::int64_t number = 0;                ///< index among the core's units of this kind
+  std::int64_t stream = 0;                ///< index of the stream in the run
+  std::int64_t weights = -1;              ///< number of a product's stationary operand in the stream; -1: none
 };
 
-/// Report of a port on its units and computes.
+/// Statistics that a compute port collects.
 struct ComputeReport {
   struct Ran {
-    std::int64_t count = 0, cycles = 0;  ///< number; cycles by which they moved the end of their queue
+    std::int64_t count = 0, cycles = 0;  ///< number of computes; cycles they added to their queue's end time
   };
-  std::map<std::string, Ran> computes;         ///< by text, ignoring history
-  std::map<std::string, std::string> refused;  ///< by text: why the closed form was used
+  std::map<std::string, Ran> computes;         ///< by text of the compute, ignoring history
+  std::map<std::string, std::string> refused;  ///< by text of the compute: why the closed form was used
   std::vector<std::string> approximations;
 };
 
-/// An accepted compute completes at a known cycle, or `drain` returns its answer, as with memory ports.
+/// A port for computes. For an accepted compute, `offer` returns its end or `drain` returns it later, as with memory.
 class ComputePort : public Answering {
  public:
-  /// Called before the first offer: units to which the port adds its own, and the timeline for their intervals.
+  /// The engine calls this once before the first offer. The port may add units, and intervals to the timeline.
   virtual void attach(Units& /*units*/, Timeline& /*timeline*/) {}
-  /// Whether it reports for each compute when operands have been read and when the unit is free again.
+  /// Whether the port answers twice per compute: when its operands have been read, and when the unit is free again.
   virtual bool tells_parts() const { return false; }
   virtual ComputeReport report() const { return {}; }
-  /// Whether it simulates computes of the unit; others take the closed form's time. Called when a program starts.
+  /// Whether the port simulates computes of this unit; otherwise the closed form applies. Called at a program's start.
   virtual bool takes(std::int64_t core, UnitKind kind) const = 0;
-  /// Offers a compute. If rejected with a cycle not after `now`, offer it again after any compute has been answered.
+  /// Offers a compute. If it is rejected with a cycle not after `now`, offer it again after any compute was answered.
   virtual Offered offer(const Compute& compute, std::uint64_t tag, std::int64_t now) = 0;
 };
 

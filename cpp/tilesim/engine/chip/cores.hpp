@@ -20,21 +20,21 @@ class CoreKind {
  public:
   CoreKind(const Machine& machine, const CoreSort* sort, LatencyBook* book, const SimulateOptions& options);
 
-  const std::string name;    ///< of the core type; empty if all cores are equal
-  const Machine machine;     ///< machine with cores of this type only
+  const std::string name;    ///< name of the core type; empty if the machine has only one
+  const Machine machine;     ///< the machine, with cores of this type only
   const CoreSpec& core;      ///< core of `machine`
-  std::int64_t chunk_bytes;  ///< bytes of a piece of a transfer
-  std::int64_t window;       ///< pieces in flight per queue
+  std::int64_t chunk_bytes;  ///< size of a transfer's pieces, in bytes
+  std::int64_t window;       ///< most pieces in flight per queue
 
-  /// The machine's cycle after this many cycles of these cores from `now` on. A slower core starts at the edge of its
-  /// clock that contains `now`, so that consecutive times on one core add up exactly.
+  /// The machine cycle that is `cycles` cycles of this core type after machine cycle `now`. Counting starts at the last
+  /// clock edge of the core, so that consecutive durations on a core with a slower clock add up exactly.
   std::int64_t after(std::int64_t now, std::int64_t cycles) const {
     return same_clock_ || cycles == 0 ? now + cycles : after_own(now, cycles);
   }
-  /// Whether latencies depend on kernels, so that computes have signatures.
+  /// Whether latencies come from kernels, so that every compute needs a signature.
   bool signs() const { return signs_; }
-  bool asks_kernels() const { return kernels_ != nullptr; }  ///< a kernel model exists
-  const LatencyBook* book() const { return book_; }          ///< null: closed forms only
+  bool asks_kernels() const { return kernels_ != nullptr; }  ///< whether a kernel model exists
+  const LatencyBook* book() const { return book_; }          ///< null: all latencies come from closed forms
   LatencyStore& latencies() { return latencies_; }
   const LatencyStore& latencies() const { return latencies_; }
 
@@ -51,12 +51,12 @@ class CoreKind {
   LatencyStore latencies_;
 };
 
-/// One kind per core type; `of_core` receives the kind of every core.
+/// Creates one CoreKind per core type; sets `of_core` to the type of every core.
 std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, const SimulateOptions& options,
                                                   std::vector<CoreKind*>& of_core);
 
-/// Number of a core's contexts that the program takes. Contexts have equal shares of the core's memories: a program
-/// that fits one share leaves the others free. Throws UserError if the core has too few contexts or too small memories.
+/// Number of contexts that the program occupies on a core: all, unless the program fits one context's equal share of
+/// the core's memories. Throws UserError if the core has too few contexts or too small memories.
 std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind& kind, std::int64_t number);
 
 }  // namespace tilesim::engine

@@ -45,7 +45,7 @@ std::vector<std::int32_t> placements_of(const program::CompiledProgram& program,
   return placements;
 }
 
-/// Whether each tensor is resident; tensors with shared bytes are resident together.
+/// Per tensor: whether it is resident. Tensors that share bytes are resident together.
 std::vector<bool> resident_of(const program::CompiledProgram& program, const Chip& chip,
                               const std::vector<std::string>& names) {
   std::vector<bool> resident(names.size(), false);
@@ -83,7 +83,7 @@ std::unique_ptr<MemoryNodes> nodes(const Chip& chip, cache::Tensors* tensors) {
   return chip.memory == MemoryKind::ideal ? ideal_nodes(chip.machine) : simple_nodes(chip.machine);
 }
 
-/// Whether tensors have the addresses of the memory plan: addresses affect time, and no option names single tensors.
+/// Whether tensors have the addresses of the memory plan: if addresses affect time and no option names single tensors.
 bool shares_bytes(const Chip& chip) {
   const bool cached = chip.machine.memory.cache.sets > 0;
   return (cached || chip.memory == MemoryKind::bank) && chip.machine.memory.regions <= 1 &&
@@ -116,8 +116,8 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
   memory_ = std::move(routed);
 }
 
-/// Tensors with shared bytes have the owner's address. Every job begins on the first channel, at a multiple of a power
-/// of two not below its size, so that its bytes fall on the same channels as in a standalone run.
+/// A tensor that shares bytes has its owner's address. Every job begins on the first channel, at a multiple of a power
+/// of two that is not below its size, so that its bytes are on the same channels as in a standalone run.
 OffChip::JobMemory OffChip::place(TensorPlan& plan) {
   const MemorySpec& memory = chip_.machine.memory;
   const std::int64_t turn = std::max(memory.interleave_bytes, memory.burst_bytes) * memory.channels;

@@ -10,7 +10,7 @@ class Dispatch {
   Dispatch(const Chip& chip, OffChip& memory, Agenda& agenda, Totals& totals)
       : chip_(chip), memory_(memory), agenda_(agenda), totals_(totals) {}
 
-  /// Dispatches statements until a queue is full, the stream waits, or the text ends. Returns whether all work is done.
+  /// Dispatches until a queue is full or the stream has to wait. Returns true once all statements have completed.
   bool run(Stream& stream);
 
  private:
@@ -18,7 +18,7 @@ class Dispatch {
   bool begin_scope(Stream& stream, const program::Instruction& instruction);
   void end_scope(Stream& stream, const program::Instruction& instruction);
   void receive(Stream& stream, const program::Instruction& instruction);
-  // resolve.cpp: values that depend on loop indices
+  // Defined in resolve.cpp: they evaluate expressions of loop indices.
   void resolve(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement);
   void resolve_transfer(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement);
   void resolve_mma(Stream& stream, const program::Instruction& instruction, ResolvedStatement& statement) const;

@@ -34,7 +34,7 @@ std::int64_t elements_of(const program::Cursor& cursor, const program::CompiledV
   return count;
 }
 
-/// Throws unless packed dims of a product are adjacent in its first operand: the array takes them as one row.
+/// Throws if packed dims of a product are not adjacent in its first operand, because the array reads them as one row.
 void check_packed(const std::string& slot, const program::MmaOp& op, const program::CompiledView& a,
                   const program::Cursor& cursor) {
   std::int64_t neighbour = 1;
@@ -113,7 +113,7 @@ void resolve_opaque(const Stream& stream, const program::Instruction& instructio
                      std::to_string(d.duration) + " cycles",
                      "0 to " + std::to_string(longest),
                      {}});
-  constexpr std::size_t products = 1;  // index of the number of products among a sparse product's extents
+  constexpr std::size_t products = 1;  // index of a sparse product's number of products in `extents`
   if (instruction.extents.size() > products)
     statement.work = static_cast<double>(stream.cursor.value(instruction.extents[products]));
 }

@@ -1,4 +1,4 @@
-// Fast path for long idle periods: refreshes repeat, and many repetitions are counted in one step. Included only by
+// Fast path for long idle periods: refreshes repeat, and one step accounts for many repetitions. Included only by
 // channel_run.hpp.
 #pragma once
 
@@ -7,16 +7,16 @@
 namespace tilesim::engine::dram {
 
 inline constexpr Tick rebase_at = 1 << 28;
-inline constexpr std::int64_t least_rounds = 4;  ///< shorter periods are stepped
-inline constexpr int most_rounds = 64;           ///< maximum number of compared rounds
+inline constexpr std::int64_t least_rounds = 4;  ///< in shorter periods, every tick is simulated
+inline constexpr int most_rounds = 64;           ///< limit on the number of rounds before the search stops
 
-/// Whether only refreshes can be in progress.
+/// Whether the channel has no work except refreshes.
 template <class Mask>
 bool ChannelOf<Mask>::idle() const {
   return outstanding() == 0 && queues_.count[0] == 0 && queues_.opened[0] == 0 && pending_bank_ < 0 && !held_;
 }
 
-/// Ticks after which an idle channel may repeat its state: every bank was refreshed, and clock edges match.
+/// Ticks after which an idle channel may repeat its state: all banks were refreshed, and the number of ticks is even.
 template <class Mask>
 std::int64_t ChannelOf<Mask>::idle_round() const {
   if (next_refresh_ == never) return 1 << 10;
@@ -24,7 +24,7 @@ std::int64_t ChannelOf<Mask>::idle_round() const {
   return ticks % 2 == 0 ? ticks : 2 * ticks;
 }
 
-/// The state that determines an idle channel's future, with ticks relative to now; past limits are zero.
+/// The state that determines an idle channel's future. Ticks are relative to now, or zero if they have passed.
 template <class Mask>
 std::vector<std::int64_t> ChannelOf<Mask>::idle_state() const {
   const auto left = [&](Tick tick) { return std::max<std::int64_t>(std::int64_t{tick} - now_, 0); };
@@ -48,7 +48,7 @@ std::vector<std::int64_t> ChannelOf<Mask>::idle_state() const {
   return state;
 }
 
-/// Processes all ticks up to and including `end` without requests.
+/// Simulates all ticks up to and including `end`, in which no request is queued.
 template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::step_idle(std::int64_t end) {
@@ -64,8 +64,8 @@ void ChannelOf<Mask>::step_idle(std::int64_t end) {
   columns_plan_ = rows_plan_ = 0;
 }
 
-/// Advances towards tick `target` while no request waits: by rounds until one starts in the state of an earlier one
-/// (cycle detection of Brent, BIT 20, 1980), then by as many repetitions as fit.
+/// Advances towards tick `target` while no request is queued. Simulates rounds until a round starts in the state of an
+/// earlier one (cycle detection of Brent, BIT 20, 1980), then skips as many repetitions as fit before `target`.
 template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::skip_idle(std::int64_t target) {

@@ -6,7 +6,7 @@
 
 namespace tilesim::engine::dram {
 
-/// Applies the timing of a bank command; the caller updates rows.
+/// Updates timing and counters for a bank command; the caller updates the open rows.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::issue(Command command, int bank, Tick t) {
   readiness_.issue(command, bank, t);
@@ -39,7 +39,7 @@ template <class Mask>
   if (completions_) completions_->push_back({entry.tag, false, last_return_});
 }
 
-/// Issues a column command, without its timing.
+/// Removes the request of a column command and counts it; the caller applies the timing.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::take_column(std::size_t queue, int bank, bool opener, Tick t) {
   const QueuedRequest& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
@@ -102,7 +102,7 @@ inline void ChannelOf<Mask>::issue_precharge(std::size_t queue, int bank, Tick t
   if ((t & 1) != 0) pair(t + 1, bank);
 }
 
-/// A row command on a rising edge restricts precharges of its pseudo-channel on one falling edge.
+/// Records that a row command on a rising edge restricts precharges of its pseudo-channel on falling edge `edge`.
 template <class Mask>
 inline void ChannelOf<Mask>::pair(Tick edge, int bank) {
   paired_edge_ = edge;

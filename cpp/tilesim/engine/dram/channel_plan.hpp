@@ -1,15 +1,13 @@
-// Selects the next command together with its tick. Plans are valid until a candidate changes. Included only by
-// channel_run.hpp.
-//
-// A plan is the minimum over its candidates of (tick, class, age): the first tick at which any can issue, and the
-// oldest candidate for that tick. Later requests are younger, so the same minimum updates a plan.
+// Plans the next command and its tick. A plan is valid until a candidate changes. Included only by channel_run.hpp.
+//  A plan is the minimum of (tick, class, age) over all candidates: the first tick in which a candidate can issue, and
+// the oldest candidate in that tick. Later requests are younger, so a minimum with the new candidate updates the plan.
 #pragma once
 
 #include "tilesim/engine/dram/channel_tick.hpp"
 
 namespace tilesim::engine::dram {
 
-/// A plan as a number: tick << 32 | (row not opened yet) << 30 | key.
+/// Encodes a plan as a number: tick << 32 | (1 if the row is not opened for this request) << 30 | key.
 inline std::uint64_t plan_of(Tick tick, bool waits, Tick key) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(tick)) << 32 | static_cast<std::uint64_t>(waits) << 30 |
          static_cast<std::uint32_t>(key);
@@ -22,8 +20,8 @@ inline int plan_bank(std::uint64_t plan) {
 inline bool plan_is_opener(std::uint64_t plan) { return (plan >> 30 & 1) == 0; }
 
 #if defined(__AVX2__)
-/// The best bank in `mask`, at tick `ready` for banks also in `first`, else `other`. `rise`: banks in `first` issue
-/// only on odd ticks.
+/// The best plan among banks in `mask`. Banks that are also in `first` can issue at `ready`, the others at `other`.
+/// `rise`: banks in `first` issue on odd ticks only.
 template <bool rise, int blocks, class Mask>
 [[gnu::always_inline]] inline std::uint64_t best_in_lanes(Mask mask, Mask first, const PerBank<Mask>& ready,
                                                           const PerBank<Mask>& other, const PerBank<Mask>& key,
@@ -103,7 +101,7 @@ template <Bus bus>
   return plan;
 }
 
-/// Plans ACT for closed banks and PREpb for open ones.
+/// Plans an ACT for closed banks and a PREpb for open banks.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline std::uint64_t ChannelOf<Mask>::plan_rows(Tick soon) const {
@@ -113,7 +111,7 @@ template <Bus bus>
                                            queues_.miss_key[queue], soon, true, readiness_.timing().blocks);
 }
 
-/// Updates the plan after a request accepted at cycle c became its bank's candidate.
+/// Updates the plans when a request accepted in cycle c has become its bank's candidate.
 template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::plan_newcomer(std::size_t queue, int bank, Tick c) {
@@ -133,8 +131,8 @@ void ChannelOf<Mask>::plan_newcomer(std::size_t queue, int bank, Tick c) {
     rows_plan_ = std::min(rows_plan_, plan_of(at(3, 0), true, key));
 }
 
-/// Updates the plan after a column command: a row command of its bank moves to a later tick, or becomes possible if the
-/// row was opened for that column command. Other banks are unchanged.
+/// Updates the row plan after a column command. A row command of the same bank moves to a later tick, or becomes
+/// possible if the bank's row had been opened for this column command. Candidates of other banks do not change.
 template <class Mask>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::replan_rows(int bank, bool opener, Tick t) {
   const auto queue = static_cast<std::size_t>(drain_);
@@ -174,19 +172,19 @@ void ChannelOf<Mask>::issue_planned_row(Tick t) {
     columns_plan_ = 0;
     return;
   }
-  // The opener and other requests of its row become column candidates.
+  // The request that opened the row and other requests for this row become column candidates.
   constexpr Tick rise = bus == Bus::both_edges;
   const auto b = static_cast<std::size_t>(bank);
   const Tick at = std::max(t + 1, readiness_.ready[queue].at[b]) | rise;
   columns_plan_ = std::min(columns_plan_, plan_of(at, false, queues_.opened_key.at[b]));
 }
 
-/// Issues the planned commands of tick t if neither refresh nor a change of the write mode interferes.
+/// Issues the planned commands of tick t. Call it only if no refresh is due and the write mode does not change.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline void ChannelOf<Mask>::tick_planned(Tick t) {
   if (bus == Bus::shared) {
-    // The tick may be too early if a change of the write mode was due and no longer is.
+    // Tick t may be too early: it was chosen for a change of the write mode that is no longer due.
     if (plan_tick(std::min(columns_plan_, rows_plan_)) > t) return;
     if (columns_plan_ < rows_plan_)
       issue_planned_column(t);

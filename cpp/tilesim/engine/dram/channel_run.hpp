@@ -1,5 +1,5 @@
-// Acceptance of requests by a channel, and the loop over its ticks. Included only by channel.cpp and channel_wide.cpp:
-// one file per type of mask, since compilers inline less in a file with both.
+// Acceptance of requests, and the loop over ticks. Included only by channel.cpp and channel_wide.cpp: compilers inline
+// less in a file that instantiates both mask types.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ template <class Mask>
   return true;
 }
 
-/// Accepts offers due before tick `next`. Returns the next tick, which accepted requests may make earlier.
+/// Accepts requests that are due before tick `next`. Returns the next tick, which an accepted request may make earlier.
 template <class Mask>
 template <Bus bus>
 Tick ChannelOf<Mask>::accept_due(Tick next, bool planned) {
@@ -77,7 +77,7 @@ Tick ChannelOf<Mask>::accept_due(Tick next, bool planned) {
     const Request& request = offers_.front();
     const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before});
     if (at - base_ >= next && next != never) break;
-    if (at - base_ >= rebase_at) {  // nothing happens before that
+    if (at - base_ >= rebase_at) {  // no command issues before that tick
       now_ = rebase_at;
       return now_;
     }
@@ -132,7 +132,7 @@ void ChannelOf<Mask>::run(Tick until, Until mode) {
       next = std::min(next, next_tick<bus>());
     }
     if (may_accept()) next = accept_due<bus>(next, planned);
-    if (next == now_) continue;  // the pass only moved now_ for a rebase
+    if (next == now_) continue;  // accept_due only advanced now_ for a rebase
     if (mode == Until::accepted && offers_.empty()) return;
     if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
     if (next > until) return;
@@ -201,7 +201,7 @@ std::int64_t ChannelOf<Mask>::finish() {
 
 template <class Mask>
 void ChannelOf<Mask>::rebase() {
-  const Tick by = now_ & ~1;  // keeps rising edges odd
+  const Tick by = now_ & ~1;  // an even number keeps rising edges on odd ticks
   readiness_.rebase(by);
   for (Tick& tick : idle_at_.at) tick = moved(tick, by);
   if (next_refresh_ != never) next_refresh_ -= by;

@@ -1,19 +1,19 @@
-// Fast path for streams: consecutive column commands of the selected queue, while no other command comes first. Equal
-// to the general loop of channel_run.hpp without the cases that cannot occur here. Included only by channel_run.hpp.
+// Fast path for runs of column commands of the selected queue. It equals the loop in channel_run.hpp without the cases
+// that cannot occur here. Included only by channel_run.hpp.
 #pragma once
 
 #include "tilesim/engine/dram/channel_plan.hpp"
 
 namespace tilesim::engine::dram {
 
-/// Whether the next command continues a stream.
+/// Whether the next command is a column command that the fast path handles.
 template <class Mask>
 inline bool ChannelOf<Mask>::streams() const {
   const auto queue = static_cast<std::size_t>(drain_);
   return queues_.hit[queue] != 0 && queues_.opened[1 - queue] == 0 && columns_plan_ < rows_plan_ && !drain_flips();
 }
 
-/// Accepts requests due before the next command and before tick `limit`. Returns false if one does not fit the stream.
+/// Accepts requests due before the next command and before tick `limit`. Returns false if the fast path must end.
 template <class Mask>
 template <Bus bus>
 [[gnu::always_inline]] inline bool ChannelOf<Mask>::accept_in_stream(std::size_t queue, Tick limit) {
@@ -36,7 +36,7 @@ template <class Mask>
 template <Bus bus>
 void ChannelOf<Mask>::stream(Tick limit) {
   const auto queue = static_cast<std::size_t>(drain_);
-  // Up to this length, taking a hit may change the write mode.
+  // If the queue is not longer than this, removing a request may change the write mode.
   const std::int64_t shortest = queue == Queues::reads ? 1 : queues_.count[0] > 0 ? drain_low_ + 1 : 0;
   while (accept_in_stream<bus>(queue, limit)) {
     const Tick t = plan_tick(columns_plan_);

@@ -1,5 +1,5 @@
-// Selects a channel's commands in one tick, and finds the next tick with a possible command. Included only by
-// channel_run.hpp; a header, so that it is compiled together with the loop.
+// Selects a channel's commands of one tick, and finds the next tick in which a command may issue. It is a header,
+// included only by channel_run.hpp, so that the compiler can inline it into the loop.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace tilesim::engine::dram {
 /// First odd tick (rising edge) from `t` on.
 inline Tick rising(Tick t) { return t | 1; }
 
-/// Earliest tick at which the candidates of one bank and queue may issue.
+/// Earliest tick in which a candidate of this bank and queue may issue.
 template <class Mask>
 template <Bus bus>
 Tick ChannelOf<Mask>::bank_ready(std::size_t queue, int bank, Tick c) const {
@@ -62,7 +62,7 @@ Tick ChannelOf<Mask>::next_tick() const {
   return std::max(soon, std::min({rise, any, next_refresh_}));
 }
 
-/// Earliest tick of the first refresh job's next command, and whether that is a precharge.
+/// Earliest tick of the next command of the first pending refresh, and whether this command is a precharge.
 template <class Mask>
 inline std::pair<Tick, bool> ChannelOf<Mask>::maintenance_ready() const {
   const int job = maintenance_.front();
@@ -73,13 +73,13 @@ inline std::pair<Tick, bool> ChannelOf<Mask>::maintenance_ready() const {
   return {readiness_.all_bank(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
 }
 
-inline constexpr std::size_t most_waiting = 1 << 16;  ///< limit on refresh jobs
+inline constexpr std::size_t most_waiting = 1 << 16;  ///< limit on pending refreshes
 
 template <class Mask>
 inline void ChannelOf<Mask>::refresh_due(Tick t) {
   if (t < next_refresh_) return;
   for (int scope = 0; scope < readiness_.timing().scopes; ++scope) {
-    // Banks of a scope are refreshed in turn.
+    // Per-bank refreshes visit the banks of a scope in turn.
     const Mask banks = scope_banks(scope);
     maintenance_.push_back(per_bank_ ? first_bank(banks) + next_bank_ : scope);
   }
@@ -95,8 +95,8 @@ inline void ChannelOf<Mask>::refresh_due(Tick t) {
   may_skip_ = !offers_.empty() && next_due() - base_ > next_refresh_;
 }
 
-/// Issues the command of the first refresh job if it is ready. A falling edge allows precharges only, and the one
-/// paired with a row command only a PREpb to a bank that is not blocked. Returns whether it issued one.
+/// Issues the next command of the first pending refresh if it is ready, and returns whether it did. A falling edge
+/// allows precharges only; if a row command restricts the edge, only a PREpb to a bank that is not blocked.
 template <class Mask>
 inline bool ChannelOf<Mask>::serve_maintenance(Tick t, bool falling, bool paired) {
   const auto [ready, precharge] = maintenance_ready();
@@ -133,7 +133,7 @@ inline Tick ChannelOf<Mask>::idle_ready() const {
   return first;
 }
 
-/// For page policies closed and timeout: precharges the first idle bank whose timeout has passed.
+/// For page policies closed and timeout: precharges the first idle bank whose timeout has expired.
 template <class Mask>
 inline void ChannelOf<Mask>::close_idle(Tick t, Mask allowed) {
   for (Mask rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
@@ -164,7 +164,7 @@ inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_hit(Tick t) const {
   return {key, drain_ ? Command::write : Command::read, false};
 }
 
-/// Oldest ready ACT (if `activates`) or PREpb of the selected queue among the banks `allowed`.
+/// The oldest ready PREpb or (if `activates`) ACT of the selected queue among banks in `allowed`.
 template <class Mask>
 inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_row(Tick t, Mask allowed, bool activates) const {
   allowed &= ~refreshing();
@@ -195,7 +195,7 @@ inline void ChannelOf<Mask>::issue_pick(const Pick& pick, Tick t) {
   }
 }
 
-/// One command per tick: opened rows, then refresh, then the selected queue.
+/// Issues at most one command per tick. Priority: requests whose row was opened for them, refresh, selected queue.
 template <class Mask>
 inline void ChannelOf<Mask>::tick_shared(Tick t) {
   if (const Pick opened = pick_opened(t); opened.key != never) return issue_pick(opened, t);
@@ -208,7 +208,7 @@ inline void ChannelOf<Mask>::tick_shared(Tick t) {
   if (closes_idle_ && maintenance_.empty()) close_idle(t, ~Mask{0});
 }
 
-/// Issues a column command, then a row command based on the state after the first.
+/// Issues a column command, then a row command that is selected after the column command took effect.
 template <class Mask>
 template <bool both_edges>
 void ChannelOf<Mask>::tick_row_and_column(Tick t) {
@@ -238,7 +238,7 @@ void ChannelOf<Mask>::row_slot(Tick t) {
   if (closes_idle_ && maintenance_.empty()) close_idle(t, allowed);
 }
 
-/// Issues ACT in two steps, and a CAS command one tick before a burst if the data clock is stopped.
+/// Issues ACT in two steps. If the data clock is stopped, issues a CAS command one tick before RD or WR.
 template <class Mask>
 inline void ChannelOf<Mask>::tick_two_step(Tick t) {
   if (held_) {

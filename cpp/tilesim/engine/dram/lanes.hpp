@@ -1,6 +1,6 @@
-// Searches over banks: sixteen banks at a time with vector instructions, otherwise one by one.
+// Searches over banks. They use vector instructions on sixteen or eight banks at a time if available.
 #pragma once
-// Functions are static: files compiled for different processors must not share them.
+// The functions are static because files compiled for different processors must not share them.
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@ namespace tilesim::engine::dram {
 
 #if defined(__AVX512F__) && defined(__AVX512VL__)
 
-/// Sets ready to max(ready, t + delays).
+/// Replaces each `ready` by max(ready, t + delay).
 template <class Mask>
 static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
   const __m512i now = _mm512_set1_epi32(t);
@@ -27,7 +27,7 @@ static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int 
   }
 }
 
-/// Smallest `ready` of the banks in `mask`; `never` if none exists.
+/// Smallest `ready` of the banks in `mask`; `never` if `mask` is empty.
 template <class Mask>
 static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int blocks) {
   if (mask == 0) return never;
@@ -39,7 +39,7 @@ static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int blocks) {
   return _mm512_reduce_min_epi32(best);
 }
 
-/// Smallest key of the banks in `mask` that are ready at `t`; `never` if none exists.
+/// Smallest key of the banks in `mask` that are ready at `t`; `never` if no bank is.
 template <class Mask>
 static inline Tick oldest_ready(Mask mask, const PerBank<Mask>& ready, const PerBank<Mask>& key, Tick t, int blocks) {
   if (mask == 0) return never;
@@ -62,7 +62,7 @@ static inline Tick lowest(__m256i ticks) {
   return _mm_cvtsi128_si32(_mm_min_epi32(low, _mm_shuffle_epi32(low, 0xb1)));
 }
 
-/// A vector with all ones in those of eight lanes whose banks are in the mask.
+/// A vector of eight lanes; a lane has all bits set if its bank is in the mask.
 template <class Mask>
 static inline __m256i lanes_of(Mask mask, int eight) {
   const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -112,7 +112,7 @@ using EightTicks [[gnu::vector_size(32)]] = Tick;
 
 template <class Mask>
 static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
-  // Blocks are contiguous and aligned to 64 bytes; may_alias allows vector access to arrays of ticks.
+  // Blocks are contiguous and aligned to 64 bytes. may_alias permits vector access to arrays of ticks.
   using Lanes [[gnu::may_alias]] = EightTicks;
   auto* at = reinterpret_cast<Lanes*>(ready.at.data());
   const auto* row = reinterpret_cast<const Lanes*>(delays);

@@ -14,9 +14,9 @@ int bits_of(std::int64_t count) { return std::bit_width(static_cast<std::uint64_
 
 struct Field {
   std::string name;
-  int bits = 0;    ///< total
-  int to = 0;      ///< shift in the flat bank number
-  int placed = 0;  ///< bits assigned to pieces so far, from the least significant on
+  int bits = 0;    ///< in all pieces together
+  int to = 0;      ///< shift in the number of the bank
+  int placed = 0;  ///< bits assigned to pieces so far, from the least significant bit
 };
 
 struct Token {
@@ -66,7 +66,7 @@ constexpr std::string_view every_level = "all";
 
 Fold::Fold(int bits, bool ipoly) {
   if (bits == 0) return;
-  std::uint64_t digit = ipoly ? 1ULL << bits : 1;  // contribution of the number's bit after reduction
+  std::uint64_t digit = ipoly ? 1ULL << bits : 1;  // the bit's contribution after reduction
   const std::uint64_t top = 1ULL << bits;
   const auto reduce = [&] {
     if ((digit & top) != 0) digit = ipoly ? digit ^ irreducible[static_cast<std::size_t>(bits)] : digit ^ top ^ 1;
@@ -108,7 +108,7 @@ std::vector<Hash> read_hashes(const Json& json) {
 
 namespace {
 
-/// Whether some parts lack this level; in a machine's order it then takes no bits.
+/// Whether only some parts have this level. In a machine's order, a level that the part does not have uses no bits.
 bool level_of_some_parts(const std::string& name) {
   return name == "rank" || name == "pseudo_channel" || name == "bank_group";
 }

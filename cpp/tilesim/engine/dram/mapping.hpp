@@ -1,10 +1,9 @@
-// Maps addresses to channels, banks and rows by a string of address fields, with hashes.
-//
-// "row bank bank_group pseudo_channel column offset": fields from the most to the least significant bit. A field may be
-// split into pieces with widths ("column:3"); its last piece may omit the width. Hashes then change one field, or all
-// levels of banks together, by bits of the row: xor folds the row into it (Zhang, Zhu and Zhang, "A permutation-based
-// page interleaving scheme", MICRO 2000); ipoly takes (row, field) modulo an irreducible polynomial over GF(2) (Rau,
-// "Pseudo-randomly interleaved memory", ISCA 1991). Both keep the mapping one-to-one.
+// Maps addresses to channels, banks and rows. A string lists the address fields, and hashes modify some of them.
+//  The string "row bank bank_group pseudo_channel column offset" lists fields from the most to the least significant
+// bit. A field may be split into pieces with widths ("column:3"); its last piece may omit the width. A hash changes one
+// field, or all bank fields together, by bits of the row: xor XORs the row into the field (Zhang, Zhu and Zhang, "A
+// permutation-based page interleaving scheme", MICRO 2000); ipoly takes (row, field) modulo an irreducible polynomial
+// over GF(2) (Rau, "Pseudo-randomly interleaved memory", ISCA 1991). Both keep the mapping one-to-one.
 #pragma once
 
 #include <array>
@@ -17,16 +16,16 @@
 namespace tilesim::engine::dram {
 
 struct Hash {
-  std::string field;  ///< a level above the row: pseudo_channel, rank, stack, bank_group, bank; or "all"
+  std::string field;  ///< pseudo_channel, rank, stack, bank_group or bank; or "all" of these levels
   bool ipoly = false;
 };
 
-/// Folds a number to fewer bits, linearly over GF(2), with one lookup per byte.
+/// Reduces a number to fewer bits by a linear function over GF(2), with one table lookup per byte.
 class Fold {
  public:
   Fold() = default;
-  /// Folds to `bits` bits, at most 12. xor: XOR of the number's digits of that width; ipoly: remainder modulo an
-  /// irreducible polynomial of degree `bits`, with the number as the upper digits.
+  /// Reduces to `bits` <= 12 bits. xor: XOR of all groups of `bits` bits of the number; ipoly: remainder of number <<
+  /// `bits` modulo an irreducible polynomial of degree `bits`.
   Fold(int bits, bool ipoly);
   std::uint64_t operator()(std::uint64_t value) const {
     std::uint64_t folded = 0;
@@ -38,7 +37,7 @@ class Fold {
   std::array<std::array<std::uint16_t, 256>, 8> table_{};
 };
 
-/// The setting `memory.bank_hash` of machines: "none", or a hash of all levels of banks.
+/// The hashes of a machine's setting `memory.bank_hash`: "none", or one kind for all bank levels together.
 std::vector<Hash> bank_hashes(const std::string& kind);
 
 /// Reads [{"field": "bank", "kind": "xor"}, ...].
@@ -48,9 +47,9 @@ class AddressMap {
  public:
   struct Location { std::int32_t bank = 0, row = 0; };
 
-  /// Empty `order`: the part's default. Throws UserError for unknown fields, or if it does not cover the part.
+  /// Empty `order`: the part's default. Throws UserError if fields are unknown or do not cover the part.
   explicit AddressMap(const Part& part, const std::string& order = {}, const std::vector<Hash>& hashes = {});
-  /// Ignores bits above the row: addresses beyond the capacity wrap.
+  /// Bank and row of an address. Ignores bits above the row, so addresses above the capacity wrap around.
   Location locate(std::uint64_t address) const {
     std::uint64_t bank = 0, row = address >> row_shift_ & row_mask_;
     if (together_) {
@@ -63,8 +62,8 @@ class AddressMap {
     if (!mixes_.empty()) bank ^= mixed(row);
     return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
   }
-  /// The value of each burst of an aligned unit to XOR with the bank of the unit's first burst (address fields do not
-  /// overlap). Empty if bursts of a unit are in different rows.
+  /// Per burst of an aligned unit: a value whose XOR with the bank of the unit's first burst is the burst's bank,
+  /// because address fields do not overlap. Empty if the bursts of a unit are in different rows.
   std::vector<std::uint8_t> banks_within(std::uint64_t unit, std::uint64_t burst) const;
   std::int64_t capacity_bytes() const { return capacity_; }
 
@@ -88,19 +87,20 @@ class AddressMap {
   std::vector<BitField> bank_pieces_, row_pieces_;
   std::vector<Mix> mixes_;
   std::int64_t capacity_ = 0;
-  // A single table, if the bank's bits are contiguous, and the row's are.
+  // A single table lookup replaces the pieces if the bank's bits and the row's bits are contiguous.
   bool together_ = false;
   int bank_shift_ = 0, row_shift_ = 0;
   std::uint64_t bank_mask_ = 0, row_mask_ = 0;
   std::array<std::uint8_t, bank_limit> bank_table_{};
 };
 
-/// Permutation of channels, so that strides use all of them: each round over all channels rotates their order, by one
-/// (skew) or by the round number folded to the number of channels (ipoly). One-to-one for any number of channels.
+/// Permutation of channels that spreads strided accesses over all channels. Each round over the channels rotates their
+/// order, by one (skew) or by the round number reduced to a channel number (ipoly). One-to-one for any number of
+/// channels.
 enum class ChannelHash : std::uint8_t { none, skew, ipoly };
 ChannelHash channel_hash_of(const std::string& name);  ///< throws UserError for an unknown name
 
-/// Spreads addresses over any number of channels, `interleave` consecutive bytes on each.
+/// Distributes addresses over any number of channels, in blocks of `interleave_bytes` consecutive bytes.
 class ChannelMap {
  public:
   ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, ChannelHash hash);
@@ -120,7 +120,7 @@ class ChannelMap {
 
  private:
   std::uint64_t count_, unit_;
-  int unit_shift_ = 0, count_shift_ = -1;  ///< count_shift_: -1 if the count is not a power of two
+  int unit_shift_ = 0, count_shift_ = -1;  ///< count_shift_: -1 if the number of channels is not a power of two
   ChannelHash hash_;
   Fold fold_;
 };

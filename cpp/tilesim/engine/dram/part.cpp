@@ -24,7 +24,7 @@ std::size_t choice(const Json& json, const std::vector<std::string>& allowed) {
   return static_cast<std::size_t>(found - allowed.begin());
 }
 
-/// Reads a list of commands, without those that this controller never issues.
+/// Reads a list of commands; omits commands that this controller never issues.
 std::vector<Command> read_commands(const Json& json) {
   static const std::vector<std::string> never{"RDA", "WRA", "RFMab", "RFMpb", "ACT2", "CAS_RD", "CAS_WR"};
   std::vector<Command> commands;
@@ -123,7 +123,7 @@ void read_energy(Part& part, const Json& json) {
   reader.finish();
 }
 
-/// Merges a file's keys into those of the file that it is based on, timings one by one.
+/// Merges a file's keys into those of the file on which it is based; timings are merged one by one.
 Json resolved(const Json& json, const std::filesystem::path& folder, int depth) {
   const Json* base = json.find("based_on");
   if (!base) return json;
@@ -192,7 +192,7 @@ Part Part::from_json(const Json& json) {
   if (reader.optional("refresh_bank_interval")) part.refresh_bank_interval = ticks("refresh_bank_interval");
   read_constraints(part, reader.required("constraints"));
   part.mapping = reader.string("mapping");
-  (void)AddressMap(part);  // checks that the order covers the part
+  (void)AddressMap(part);  // throws unless the order covers the part
   if (const Json* controller = reader.optional("controller")) read_controller(part.controller, *controller);
   if (const Json* energy = reader.optional("energy"); energy && !energy->is_null()) read_energy(part, *energy);
   if (const Json* sources = reader.optional("sources"))

@@ -1,4 +1,4 @@
-// Rejects a part if a pair of commands that needs a limit has none, or has two different ones.
+// Rejects a part if a pair of commands that needs a constraint has none, or has two different ones.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -13,7 +13,7 @@ using Pair = std::pair<Command, Command>;
 
 bool is_all_bank(Command command) { return command == Command::precharge_all || command == Command::refresh_all; }
 
-/// Longest limit on `pair` within one node; -1: none.
+/// The longest constraint on `pair` within one node; -1: none.
 std::int64_t limit_of(const Part& part, Pair pair) {
   std::int64_t longest = -1;
   for (const Constraint& c : part.constraints) {

@@ -73,7 +73,7 @@ void Queues<Mask>::precharge(int bank) {
   open &= ~bank_bit<Mask>(bank);
   for (std::size_t q : {reads, writes}) {
     if ((hit[q] >> bank & 1) == 0) continue;
-    // Merges both lists by age: the bank is closed, and its oldest request selects the next row.
+    // Merge both lists by age: the bank is closed, and its oldest request determines the next row.
     List merged;
     std::uint16_t one = hit_[q][b].head, other = miss_[q][b].head;
     while (one != none || other != none) {
@@ -102,7 +102,7 @@ void Queues<Mask>::renumber() {
       for (const List& list : {hit_[q][b], miss_[q][b]})
         for (std::uint16_t slot = list.head; slot != none; slot = entries_[slot].next) alive.push_back(slot);
     }
-    alive.push_back(opened_slot_[b]);  // in use or stale; a stale one has no effect
+    alive.push_back(opened_slot_[b]);  // in use or out of date; an old slot has no effect
   }
   std::sort(alive.begin(), alive.end());
   alive.erase(std::unique(alive.begin(), alive.end()), alive.end());

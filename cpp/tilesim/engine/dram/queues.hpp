@@ -1,6 +1,5 @@
-// Requests queued in a channel, kept per bank: those that hit the open row, and the others, oldest first.
-//
-// All requests of a bank share at most two next commands, so only the head of each list is a candidate.
+// Requests queued in a channel. Each bank has a list of requests for the open row (hits) and a list of others (misses),
+// oldest first. All requests of a list need the same next command, so only the first of each list is a candidate.
 #pragma once
 
 #include <array>
@@ -14,14 +13,14 @@ namespace tilesim::engine::dram {
 struct QueuedRequest {
   std::int64_t arrival = 0;  ///< absolute tick
   std::uint64_t address = 0;
-  Tick key = 0;  ///< age * number of banks in the mask + bank: one minimum finds both
+  Tick key = 0;  ///< age * number of banks in the mask + bank: a minimum of keys gives the oldest request and its bank
   std::int32_t row = 0;
   std::uint32_t tag = 0;
   std::uint16_t next = 0;
-  bool counted = false;  ///< its hit, miss or conflict has been counted
+  bool counted = false;  ///< whether it was counted as a hit, miss or conflict
 };
 
-/// Definitions that are independent of the number of banks.
+/// Definitions that do not depend on the number of banks.
 struct QueueNames {
   static constexpr std::uint16_t none = 0xffff;
   enum : std::size_t { reads = 0, writes = 1 };
@@ -34,7 +33,7 @@ class Queues : public QueueNames {
 
   Queues(std::int64_t read_entries, std::int64_t write_entries, int banks);
 
-  /// Appends a request to its list. Returns whether it becomes its bank's candidate.
+  /// Appends a request to a list of its bank. Returns whether it becomes the list's candidate.
   bool push(std::size_t queue, int bank, std::int32_t row, std::uint64_t address, std::uint32_t tag,
             std::int64_t arrival) {
     const std::uint16_t slot = free_.back();
@@ -58,7 +57,7 @@ class Queues : public QueueNames {
     return true;
   }
 
-  /// Whether this row is open in a bank.
+  /// Whether `row` is the bank's open row.
   bool hits(int bank, std::int32_t row) const {
     return (open >> bank & 1) != 0 && open_row[static_cast<std::size_t>(bank)] == row;
   }
@@ -77,7 +76,7 @@ class Queues : public QueueNames {
   }
   QueuedRequest& opened_entry(int bank) { return entries_[opened_slot_[static_cast<std::size_t>(bank)]]; }
 
-  /// Removes the oldest hit when its column command issues.
+  /// Removes the oldest hit; call it when the column command issues.
   void take_hit(std::size_t queue, int bank) {
     const auto b = static_cast<std::size_t>(bank);
     List& list = hit_[queue][b];
@@ -91,23 +90,23 @@ class Queues : public QueueNames {
       hit_key[queue].at[b] = entries_[list.head].key;
   }
 
-  /// Removes the request that opened the row when its column command issues.
+  /// Removes the request for which the row was opened; call it when its column command issues.
   void take_opened(std::size_t queue, int bank) {
     opened[queue] &= ~bank_bit<Mask>(bank);
     free_.push_back(opened_slot_[static_cast<std::size_t>(bank)]);
   }
 
-  /// Starts ACT for the oldest request of a closed bank and removes it from its queue. Until `end_activate` the bank is
-  /// neither open nor a candidate.
+  /// Begins an ACT for the oldest miss of a closed bank and removes this request from its list. Until `end_activate`,
+  /// the bank is not open and has no candidates.
   void begin_activate(std::size_t queue, int bank);
-  /// Opens the row: its request waits in the opened list for the column command; others of the row become hits.
+  /// Opens the row. The request that caused the ACT waits for its column command; others for the row become hits.
   void end_activate(std::size_t queue, int bank);
   void precharge(int bank);
 
-  std::array<std::int64_t, 2> count{};  ///< number of entries in each queue
+  std::array<std::int64_t, 2> count{};  ///< number of entries per queue
   Mask open = 0;                        ///< banks with an open row
-  std::array<Mask, 2> hit{}, miss{};    ///< banks with hits; with misses
-  std::array<Mask, 2> opened{};         ///< banks whose opening request waits for its column command
+  std::array<Mask, 2> hit{}, miss{};    ///< banks that have hits; banks that have misses
+  std::array<Mask, 2> opened{};         ///< banks with a request that opened the row and waits for its column command
   std::array<PerBank<Mask>, 2> hit_key, miss_key;
   PerBank<Mask> opened_key;
   std::array<std::int32_t, width> open_row{};
@@ -133,7 +132,7 @@ class Queues : public QueueNames {
   std::vector<std::uint16_t> free_;
   std::array<std::array<List, width>, 2> hit_, miss_;
   std::array<std::uint16_t, width> opened_slot_{};
-  std::array<std::uint16_t, 256> filter_{};  ///< number of queued writes by hashed address
+  std::array<std::uint16_t, 256> filter_{};  ///< number of queued writes per hash of the address
   Tick next_age_ = 0;
   int banks_;
 };

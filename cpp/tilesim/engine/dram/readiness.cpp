@@ -38,7 +38,8 @@ Tick Readiness<Mask>::all_bank(Command command, int scope) const {
   return first;
 }
 
-/// For an all-bank command only the longest limit of earlier commands matters: later commands set later limits.
+/// For an all-bank command, only the longest limit of earlier commands matters, because later commands set later
+/// limits.
 template <class Mask>
 void Readiness<Mask>::add_state(Tick now, std::vector<std::int64_t>& state) const {
   const Timing& timing = *timing_;

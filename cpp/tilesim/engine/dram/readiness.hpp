@@ -1,4 +1,4 @@
-// The earliest tick at which each command may issue to each bank. Every issued command raises these ticks.
+// Per command and bank: the earliest tick in which the command may issue. Every issued command raises these ticks.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ template <class Mask>
 class Readiness {
  public:
   explicit Readiness(const Part& part);
-  /// Timing tables, shared by all copies.
+  /// Timing tables; copies of this object share them.
   const Timing& timing() const { return *timing_; }
 
   /// Applies a command that addresses one bank.
@@ -34,7 +34,7 @@ class Readiness {
     last_[c][timing.scope_of[b]] = t;
     if (window_commands_ >> c & 1) issue_window(command, bank, t);
   }
-  /// Applies RD or WR. Effects on the other direction are deferred until `settle`, unless they limit row commands.
+  /// Applies RD or WR. `settle` applies the effects on the other direction later, unless they affect row commands.
   [[gnu::always_inline]] void issue_column(std::size_t column, int bank, Tick t) {
     const Timing& timing = *timing_;
     if (timing.columns_touch_rows || in_window(static_cast<Command>(column)))
@@ -52,7 +52,7 @@ class Readiness {
     late_[column][group] = t;
     unsettled_[column] |= bank_bit<Mask>(static_cast<int>(group));
   }
-  /// Whether commands of a column kind have deferred effects.
+  /// Whether effects of RD (0) or WR (1) are deferred.
   bool unsettled(std::size_t column) const { return unsettled_[column] != 0; }
   void settle(std::size_t column) {
     const Timing& timing = *timing_;
@@ -66,26 +66,26 @@ class Readiness {
     }
     unsettled_[column] = 0;
   }
-  /// Whether a command counts in an activation window, as ACT does.
+  /// Whether a window such as the four-activate window counts the command.
   bool in_window(Command command) const { return window_commands_ >> static_cast<unsigned>(command) & 1; }
   /// Applies PREab or REFab.
   void issue_all(Command command, int scope, Tick t);
-  /// First tick for PREab or REFab of a scope.
+  /// First tick in which PREab or REFab of a scope may issue.
   Tick all_bank(Command command, int scope) const;
-  /// Appends, for each limit on later commands, the ticks from `now` to its end. No effect may be deferred.
+  /// Appends, for each limit on later commands, the ticks from `now` until it ends. Call `settle` first.
   void add_state(Tick now, std::vector<std::int64_t>& state) const;
-  /// Makes tick `by` the new zero.
+  /// Subtracts `by` from all ticks.
   void rebase(Tick by);
 
-  std::array<PerBank<Mask>, bank_command_count> ready;  ///< first tick per bank command and bank
+  std::array<PerBank<Mask>, bank_command_count> ready;  ///< earliest tick per bank command and bank
 
  private:
   void issue_window(Command command, int bank, Tick t);
 
   std::shared_ptr<const Timing> timing_;
-  /// Last tick of each command per scope, for PREab and REFab.
+  /// Last tick of each command per scope; limits PREab and REFab.
   std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, command_count> last_{};
-  /// RD and WR per group: last tick, and the groups with effects deferred until `settle`.
+  /// Per group, for RD and WR: tick of the last command; groups whose effects are deferred until `settle`.
   std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, 2> late_{};
   std::array<Mask, 2> unsettled_{};
   struct WindowRing {
@@ -114,7 +114,7 @@ inline void Readiness<Mask>::issue_window(Command command, int bank, Tick t) {
   }
 }
 
-/// A tick relative to a base that moved by `by`; long_ago is unchanged.
+/// A tick relative to a base that has moved by `by`; long_ago does not change.
 inline Tick moved(Tick tick, Tick by) { return tick < long_ago / 2 + by ? long_ago : tick - by; }
 
 }  // namespace tilesim::engine::dram

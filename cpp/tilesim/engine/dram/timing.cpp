@@ -10,7 +10,7 @@ bool contains(const std::vector<Command>& list, int command) {
   return std::find(list.begin(), list.end(), static_cast<Command>(command)) != list.end();
 }
 
-/// Whether `c` makes a command to bank `from` delay one to bank `to`.
+/// Whether constraint `c` lets a command to bank `from` delay a command to bank `to`.
 bool relates(const Part& part, const Constraint& c, int from, int to) {
   const bool same = part.node(c.level, from) == part.node(c.level, to);
   if (!c.sibling) return same;
@@ -22,7 +22,7 @@ class Builder {
   Builder(const Part& part, Timing& timing) : part_(part), timing_(timing) {}
 
   void bank_rows(int after) {
-    // A constraint between sibling banks would need a row per bank; delays are kept per group.
+    // Delays are stored per group. A constraint between sibling banks would need a row per bank.
     std::vector<int> banks = representatives(timing_.group_of);
     for (int before = 0; before < timing_.befores; ++before) add_rows(after, before, banks);
     for (int before = 0; before < timing_.befores; ++before) {
@@ -78,7 +78,8 @@ class Builder {
       for (const Constraint& c : part_.constraints) {
         if (!contains(c.after, after) || !contains(c.before, before)) continue;
         const auto cycles = static_cast<Tick>(c.cycles);
-        // At scope level: limits the scope itself, or the other scopes for a sibling constraint. Above it: all scopes.
+        // A constraint on the scope's level limits the scope, or for siblings the other scopes; a higher level limits
+        // all.
         if (!c.sibling) same = std::max(same, cycles);
         if (c.sibling || c.level < part_.features.all_bank_scope) other = std::max(other, cycles);
       }
@@ -86,7 +87,7 @@ class Builder {
   }
 
  private:
-  /// One bank per node.
+  /// The lowest bank of each node.
   std::vector<int> representatives(const std::array<std::uint8_t, bank_limit>& node_of) const {
     std::vector<int> banks;
     for (int bank = 0; bank < timing_.banks; ++bank)

@@ -1,4 +1,4 @@
-// A part's timing constraints as tables for the channel: each command has a row of delays to every bank.
+// A part's timing constraints as tables: the row of a command has the delay until a later command to every bank.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ inline constexpr Tick never = 1 << 30;  ///< later than any tick
 inline constexpr Tick long_ago = -(1 << 30);
 inline constexpr int block_lanes = 16;
 
-/// Ticks of sixteen banks, in one cache line.
+/// Ticks of sixteen banks; the block fills a cache line.
 struct alignas(64) Block { std::array<Tick, block_lanes> lane; };
-/// Bit sets of banks; channels with at most 64 banks use the first type.
+/// Bit sets of banks; the narrow type is used for channels with at most 64 banks.
 using NarrowMask = std::uint64_t;
 __extension__ using WideMask = unsigned __int128;
 /// Number of banks that a mask can hold.
@@ -57,13 +57,13 @@ struct Timing {
   explicit Timing(const Part& part);
 
   int banks = 0;
-  int blocks = 0;   ///< number of blocks of sixteen banks
-  int befores = 0;  ///< number of bank commands with tracked ticks: REFpb only if used
+  int blocks = 0;   ///< number of blocks, each of sixteen banks
+  int befores = 0;  ///< number of bank commands with ticks; REFpb counts only if the part uses it
   int scopes = 0;   ///< number of nodes that PREab and REFab address
   std::array<std::uint8_t, bank_limit> group_of{}, scope_of{};
-  std::vector<WideMask> scope_banks;  ///< mask of each scope
+  std::vector<WideMask> scope_banks;  ///< per scope: mask of its banks
 
-  /// An effect of a command: `value` is the index of the first block of delays, or a delay.
+  /// An effect on later `before` commands. `value`: index of the first block of delays (effects), or ticks (own_bank).
   struct Effect { std::int32_t before = 0, value = 0; };
   class Effects {
    public:
@@ -75,29 +75,29 @@ struct Timing {
     std::array<Effect, bank_command_count> items_{};
     std::size_t count_ = 0;
   };
-  /// Effects beyond the command's own bank. Row of node n: `value + n * blocks`. Nodes are bank groups for bank
-  /// commands, and scopes for all-bank commands.
+  /// Effects on banks other than the command's own. The blocks of node n start at `value + n * blocks`. Nodes are bank
+  /// groups for bank commands and scopes for all-bank commands.
   std::array<Effects, command_count> effects;
-  std::vector<Block> delays;  ///< long_ago: no limit
-  /// Effects on the same bank: bank-level constraints between bank commands, delays in ticks.
+  std::vector<Block> delays;  ///< ticks; long_ago: no limit
+  /// Effects of bank commands on their own bank.
   std::array<Effects, bank_command_count> own_bank;
 
-  bool columns_touch_rows = false;  ///< RD or WR limit ACT or PREpb beyond their own bank
-  /// First block of delays from RD (0) to RD or WR (1) to WR of other banks; -1: none.
+  bool columns_touch_rows = false;  ///< whether RD or WR limit ACT or PREpb of other banks
+  /// First block of delays from RD to RD (0) or from WR to WR (1) in other banks; -1: no limit.
   std::array<std::int32_t, 2> own_direction{-1, -1};
 
   struct Window {
-    int length = 0;  ///< number of commands in the window
+    int length = 0;  ///< number of commands that the window counts
     Tick cycles = 0;
-    std::uint32_t after = 0;  ///< mask of commands
+    std::uint32_t after = 0;  ///< mask of counted commands
     int before = 0;
     int nodes = 0;
     std::array<std::uint8_t, bank_limit> node_of{};
-    std::int32_t row = 0;  ///< blocks per node: `cycles` for its banks, else long_ago
+    std::int32_t row = 0;  ///< first of the blocks per node: `cycles` for the node's banks, long_ago for others
   };
   std::vector<Window> windows;
 
-  /// Delay from a command in scope s to PREab (0) or REFab (1), in scope s and in other scopes.
+  /// Delay from each command to PREab (0) or REFab (1), in the same scope and in other scopes.
   std::array<std::array<Tick, 2>, command_count> to_all_same{}, to_all_other{};
 };
 

@@ -55,7 +55,7 @@ class TimingParser {
     while (take('*')) value = bounded(value * bounded(factor()));
     return value;
   }
-  /// The value, if so small that sums and products of two cannot overflow.
+  /// Returns the value; throws if it is so large that a sum or product of two values could overflow.
   std::int64_t bounded(std::int64_t value) const {
     if (std::abs(value) > limit) fail("a number is too large");
     return value;
@@ -86,7 +86,7 @@ class TimingParser {
     skip();
     const std::size_t before = at_;
     if (letters() == "ns") {
-      // Rounds up; allows a ten-thousandth of a tick for rounding in the decimal text.
+      // Rounds up, except that a ten-thousandth of a tick is permitted for rounding in the decimal text.
       const double ticks = std::stod(digits) * 1000.0 / static_cast<double>(clock_ps_);
       return static_cast<std::int64_t>(std::ceil(ticks - 1e-4));
     }

@@ -23,7 +23,7 @@ const std::vector<std::string> known{
     "two_streams_far", "two_streams_1MiB",  "random_read",       "random_write",          "mixed_rand",
     "mixed_small",     "mixed_small_64KiB", "mixed_seq"};
 
-/// xorshift64 (Marsaglia, "Xorshift RNGs", 2003), advanced before each use.
+/// xorshift64 (Marsaglia, "Xorshift RNGs", 2003); each call advances the state first.
 class Xorshift {
  public:
   Address operator()() {

@@ -22,7 +22,7 @@ void EventQueue::push(const Event& event) {
   heap_.push_back(event);
   std::push_heap(heap_.begin(), heap_.end(), later);
   if (shuffle == 0) return;
-  // Test: shuffles the heap's inner order; only (time, order) may decide.
+  // For tests: shuffles the heap's inner order, to show that only (time, order) matters.
   shuffle = shuffle * 6364136223846793005ULL + 1442695040888963407ULL;
   if (heap_.size() < 2 || shuffle >> 61) return;
   std::swap(heap_[(shuffle >> 33) % heap_.size()], heap_.back());

@@ -34,7 +34,7 @@ JobState* Admission::next(std::int64_t now) {
       contexts_used_[core] += job->contexts[i];
       lines_[core].erase(job);
     }
-    for (const std::int64_t core : job->job.cores)  // must be next in line for each core, to keep the order
+    for (const std::int64_t core : job->job.cores)  // to keep the order, the job must be first in line for each core
       if (const Line& line = lines_[at(core)]; !line.empty()) candidates_.insert(*line.begin());
     return job;
   }

@@ -8,7 +8,7 @@ namespace tilesim::engine {
 
 namespace {
 
-/// The compute with types, and with the largest possible extents in place of unknown ones.
+/// The compute with types. An extent that is not constant becomes the largest possible extent.
 VectorCompute shape_of(const program::VectorOp& op, const program::DTypeOf& dtype_of) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
   VectorCompute shape;
@@ -36,7 +36,7 @@ program::CustomInstructions custom_instructions(const program::VectorOp& op, con
   };
   if (std::ranges::none_of(op.nodes, has_one)) return own;
   const isa::TypedCompute typed(shape_of(op, dtype_of));
-  // TypedCompute adds conversions between nodes; functions keep their order
+  // TypedCompute adds conversions between nodes, but keeps the order of functions.
   auto node = typed.compute().nodes.begin();
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (!is_function(op.nodes[i].node)) continue;

@@ -52,7 +52,7 @@ std::string numbers_of(const UserInstruction& one) {
   return text;
 }
 
-/// Notes on user-defined instructions: where the program uses them, and where it does not.
+/// Notes on user-defined instructions: functions for which the program uses them, and functions for which it does not.
 std::vector<std::string> notes_of(const program::CompiledProgram& program, const UserInstructions& taken) {
   std::map<Function, std::int64_t> counts, others;
   if (!taken.empty())

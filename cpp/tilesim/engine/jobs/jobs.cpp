@@ -136,7 +136,7 @@ void Jobs::clear() {
   for (std::unique_ptr<JobState>& job : ended_) {
     LoadedProgram& loaded = *job->loaded;
     job.reset();
-    // Other owners of the program may submit it again; without them only its row is kept.
+    // Keep the program's data if its owner may submit it again; else only its row stays.
     if (--loaded.jobs == 0 && loaded.program.use_count() == 1) loaded_.erase(loaded.program.get());
   }
   ended_.clear();

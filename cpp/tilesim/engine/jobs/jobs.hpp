@@ -1,4 +1,4 @@
-// Jobs from submission to their end.
+// Manages jobs from submission to completion.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace tilesim::engine {
 class Jobs {
  public:
   Jobs(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Timeline& timeline);
-  /// Returns the job's id. Throws UserError for wrong cores, missing queues, or wrong tensor options.
+  /// Returns the job's id. Throws UserError for invalid cores, missing queues, or invalid options of tensors.
   int submit(Job job);
-  void admit();                 ///< starts all jobs that can start now
-  void finish(Stream& stream);  ///< ends a stream, and its job with the last one; both stay until `clear`
-  void clear();                 ///< removes jobs that have ended
+  void admit();                 ///< starts every job that can start now
+  void finish(Stream& stream);  ///< ends a stream, and the job after its last stream; `clear` frees both
+  void clear();                 ///< frees jobs that have ended
 
   const Rows& rows() const { return rows_; }
   const StreamTable& streams() const { return streams_; }
-  const std::map<int, std::unique_ptr<JobState>>& live() const { return live_; }  ///< waiting and running jobs
+  const std::map<int, std::unique_ptr<JobState>>& live() const { return live_; }  ///< waiting and running jobs, by id
   const program::CompiledProgram* first() const { return first_.get(); }          ///< program of the first job
-  std::int64_t finish() const { return finish_; }                                 ///< end of the latest finished stream
+  std::int64_t finish() const { return finish_; }                                 ///< latest end of a finished stream
   const Admission& admission() const { return admission_; }
 
  private:

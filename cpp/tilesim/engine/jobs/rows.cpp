@@ -8,7 +8,7 @@ namespace tilesim::engine {
 
 namespace {
 
-/// Index of a value in a table of distinct values; adds new ones.
+/// Index of a value in a table of distinct values; adds a value that is new.
 template <class Value>
 std::int32_t number_of(std::map<Value, std::int32_t>& numbers, std::vector<const Value*>& table, const Value& value) {
   const auto [found, fresh] = numbers.try_emplace(value, static_cast<std::int32_t>(table.size()));

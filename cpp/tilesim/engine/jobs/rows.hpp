@@ -1,4 +1,4 @@
-// Records of completed jobs: one row per job, and per program the counters of its kernels.
+// Records of jobs: one row per job, and the kernel counters of each program.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace tilesim::engine {
 
 struct JobRow {
-  std::int32_t program = 0, cores = 0;               ///< indices into their tables
-  std::int32_t sources = -1;                         ///< sources of tensor values; -1: the job read none
-  std::int64_t arrival = 0, start = 0, finish = -1;  ///< in core cycles; -1: not finished
+  std::int32_t program = 0, cores = 0;               ///< indices into `programs()`, sets of cores
+  std::int32_t sources = -1;                         ///< index of the sources of tensor values; -1: the job read none
+  std::int64_t arrival = 0, start = 0, finish = -1;  ///< in core cycles; finish -1: not finished
 };
 
 struct KernelRow {
@@ -23,13 +23,13 @@ struct KernelRow {
   KernelCounters counters;
 };
 
-/// A program whose first core has one type.
+/// A program on cores whose first core has a certain type.
 struct ProgramRow {
   std::string name;
   std::vector<std::string> notes;
   const CoreKind* kind = nullptr;
   std::int64_t cores = 0, jobs = 0;
-  std::vector<KernelRow> kernels;  ///< counters of completed kernels, by scope
+  std::vector<KernelRow> kernels;  ///< counters of completed jobs, by scope
 
   void add(const LoadedProgram& loaded, const std::vector<KernelCounters>& counters);
 };
@@ -46,8 +46,8 @@ class Rows {
   }
   const std::vector<ProgramRow>& programs() const { return programs_; }
   using Sources = std::map<std::string, std::string>;
-  const Sources* sources(const JobRow& row) const;                      ///< null: none
-  const std::vector<std::string>& assumed() const { return assumed_; }  ///< assumptions of ended jobs
+  const Sources* sources(const JobRow& row) const;                      ///< null: the job read no tensor values
+  const std::vector<std::string>& assumed() const { return assumed_; }  ///< assumptions that ended jobs made
 
  private:
   std::vector<JobRow> jobs_;

@@ -11,7 +11,7 @@ void SignedComputes::describe(const program::Cursor& cursor, const program::Inst
   const std::vector<program::CompiledView>& views = instruction.views;
   for (std::size_t i = 0; i < views.size(); ++i) {
     for (const auto& [extent, stride] : views[i].dims) add(extent), add(stride);
-    // Views of the same version: their offsets from each other.
+    // For views of the same version: the distance between both views.
     for (std::size_t j = 0; j < i; ++j)
       if (views[j].slot == views[i].slot && views[j].back == views[i].back)
         key_.push_back(cursor.value(views[i].offset) - cursor.value(views[j].offset));

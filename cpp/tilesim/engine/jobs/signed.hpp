@@ -1,4 +1,4 @@
-// Signatures of a program's computes, which identify them to a kernel model.
+// Signatures of a program's computes. A signature identifies a compute to a kernel model.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct SignedCompute final : ComputeSource {
   std::uint64_t signature;
 };
 
-/// Signatures of computes, created once per statement and variant of its views.
+/// Creates the signature of each compute once per instruction and shape of its operands.
 class SignedComputes {
  public:
   explicit SignedComputes(const program::CompiledProgram& program) : program_(program) {}
-  /// The signature of the cursor's current instruction; its address stays valid.
+  /// The signature of the cursor's current instruction; its address does not change.
   const SignedCompute& find(const program::Cursor& cursor, std::int64_t core, const program::Instruction& instruction);
 
  private:
-  using Key = std::vector<std::int64_t>;  ///< all numbers on which a compute depends
+  using Key = std::vector<std::int64_t>;  ///< all numbers on which the signature depends
   struct OfInstruction {
     std::map<Key, SignedCompute> cached;
     const std::pair<const Key, SignedCompute>* last = nullptr;
@@ -35,7 +35,7 @@ class SignedComputes {
   void describe(const program::Cursor& cursor, const program::Instruction& instruction);
 
   const program::CompiledProgram& program_;
-  std::vector<OfInstruction> by_instruction_;  ///< per instruction, created at the first use
+  std::vector<OfInstruction> by_instruction_;  ///< per instruction, filled at its first use
   Key key_;                                    ///< key of the current lookup
 };
 

@@ -1,4 +1,4 @@
-// Values of integer tensors that a program's loop bounds and addresses read during simulation.
+// Values of integer tensors that a program's loop bounds and addresses read during the simulation.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace tilesim::engine {
 
-/// Reads tensors in expressions from the job's arrays, else from the program's typical values; reads row indices of
-/// transfers from arrays only.
+/// Supplies tensor values to expressions: from the job's arrays, or else the typical values in the program. Row indices
+/// of transfers come from arrays only.
 class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
  public:
   /// Throws UserError if an array's shape differs from its tensor's.
@@ -22,16 +22,16 @@ class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
   std::span<const std::int64_t> values(int tensor) const override;
   bool used() const { return used_; }
   bool asked() const { return used_ || named_; }
-  /// By tensor that was read: "given", or "default: " and its typical values.
+  /// Per tensor that was read: "given", "weights: ..." or "default: ..." with its typical values.
   std::map<std::string, std::string> sources() const;
-  /// Returns a sentence about all tensors with assumed values, or an empty text.
+  /// A text that lists tensors whose typical values were assumed; empty if there are none.
   std::string assumed() const;
 
  private:
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
   mutable bool used_ = false, named_ = false;
-  mutable std::vector<bool> assumed_, given_, neighbours_, weights_;  ///< flags of tensors that were read
+  mutable std::vector<bool> assumed_, given_, neighbours_, weights_;  ///< per tensor: how it was read
 };
 
 }  // namespace tilesim::engine

@@ -80,7 +80,7 @@ void JobKernels::settle(KernelRuns& runs, bool leads, std::int64_t now, std::siz
   }
 }
 
-/// Adds a kernel's time; its exclusive time is the part beyond the end of all earlier kernels.
+/// Adds a kernel's time. Its exclusive time is the part after the end of all earlier kernels.
 void JobKernels::account(std::int32_t scope, const Span& span) {
   KernelCounters& kernel = counters_[at(scope)];
   const std::int64_t start = std::max<std::int64_t>(span.start, 0), finish = std::max(span.finish, start);
@@ -93,7 +93,7 @@ void JobKernels::account(std::int32_t scope, const Span& span) {
 }
 
 void JobKernels::finish(std::int64_t now) {
-  for (const auto& [key, span] : spans_)  // kernels that only some cores run
+  for (const auto& [key, span] : spans_)  // kernels that not all cores run
     if (span.start >= 0) account(key.first, span);
   spans_.clear();
   if (last_ >= 0) counters_[at(last_)].exclusive += now - accounted_;

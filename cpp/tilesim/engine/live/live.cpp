@@ -10,7 +10,7 @@ namespace tilesim::engine {
 
 namespace {
 
-constexpr int first_vector = 64, first_cross_lane = 128;  // numbers of sequencers; those of arrays start at 0
+constexpr int first_vector = 64, first_cross_lane = 128;  // numbers of the first sequencers; arrays start at 0
 
 int sequencer_of(const Compute& compute) {
   const auto number = static_cast<int>(std::max<std::int64_t>(compute.number, 0));
@@ -18,13 +18,13 @@ int sequencer_of(const Compute& compute) {
   return (compute.kind == UnitKind::vector ? first_vector : first_cross_lane) + number;
 }
 
-/// Whether a compute has no elements, so that no kernel runs.
+/// Whether a compute has no elements, in which case no kernel runs.
 bool is_nothing(const Descriptor& d) {
   if (d.kind == ComputeKind::mma) return d.m <= 0 || d.n <= 0 || d.batch <= 0;
   return d.kind != ComputeKind::opaque && (d.elements <= 0 || (d.kind == ComputeKind::sort && d.k <= 0));
 }
 
-/// Whether queues share a kind of pipe. Pipes of an array belong to one queue, whose row shows the same work.
+/// Whether several queues share this kind of pipe. An array's pipes belong to one queue, whose unit shows their work.
 bool is_shared(std::size_t kind) {
   return kind < isa::pipe_kinds && kind != static_cast<std::size_t>(isa::PipeKind::matrix) &&
          kind != static_cast<std::size_t>(isa::PipeKind::results);
@@ -76,7 +76,7 @@ void LiveCores::attach(Units& units, Timeline& timeline) {
   label_ = timeline.text("kernels");
 }
 
-/// Lists pipes and ports as units of the run, with their counters and intervals.
+/// Adds pipes and ports to the run's units, so that results contain their counters and intervals.
 void LiveCores::list_pipes(Core& core) {
   if (!units_) return;
   isa::CoreUnits& own = core.live.units();
@@ -90,7 +90,7 @@ void LiveCores::list_pipes(Core& core) {
   }
 }
 
-/// Shows complete intervals; the last one may continue, unless nothing is left to issue (`all`).
+/// Adds complete intervals to the timeline. The last interval may continue, unless nothing is left to issue (`all`).
 void LiveCores::show_pipes(Core& core, bool all) {
   isa::CoreUnits& own = core.live.units();
   for (std::size_t kind = 0; kind < core.units.size(); ++kind)
@@ -107,7 +107,8 @@ void LiveCores::show_pipes(Core& core, bool all) {
     }
 }
 
-/// Whether the array still has the compute's weights (of several sets only the last stays); records this compute.
+/// Whether the array still contains the compute's weights (of several sets, only the last remains); records the
+/// compute.
 bool LiveCores::fits_resident(Core& core, const Compute& compute, unsigned array) {
   Array& held = core.arrays[static_cast<int>(array)];
   const bool same = held.whole && held.stream == compute.stream && held.weights == compute.weights && held.weights >= 0;
@@ -145,7 +146,7 @@ Offered LiveCores::offer(const Compute& compute, std::uint64_t tag, std::int64_t
   return Offered::later();
 }
 
-/// Occupies the queue for the closed form's time from cycle `at` on.
+/// Reserves the queue for the closed form's time from cycle `at` on.
 void LiveCores::begin_closed(Core& core, isa::Sequencer& sequencer, const Compute& compute, std::uint64_t tag,
                              std::int64_t at) {
   const TileLatency latency = core.kind->closed_form.latency(*compute.descriptor, compute.history, no_source());
@@ -155,7 +156,7 @@ void LiveCores::begin_closed(Core& core, isa::Sequencer& sequencer, const Comput
   events_.push_back({tag, isa::LiveEvent::done, at + latency.done});
 }
 
-/// Turns events of a core into answers. No core may issue anything after the first answer.
+/// Turns events of a core into answers. After the first answer, no core may issue instructions.
 void LiveCores::tell(Core& core, std::int64_t& until) {
   for (const isa::LiveEvent& event : events_) {
     const std::int64_t cycle = core.kind->chip(event.cycle);
@@ -191,7 +192,7 @@ void LiveCores::drain(std::int64_t until, CancelToken* cancel, std::vector<Done>
         second = std::min(second, next);
     }
     if (first == nullptr) break;
-    // other cores cannot report events before the end of cycle `second`
+    // Other cores cannot report events before the end of cycle `second`.
     const std::int64_t limit = std::min(until, second + 1);
     first->live.advance(first->kind->own_end(limit), events_);
     tell(*first, until);

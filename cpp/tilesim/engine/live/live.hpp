@@ -1,4 +1,4 @@
-// Cores at instruction level: array, vector and cross-lane queues are sequencers whose kernels share a core's units.
+// Cores at instruction level. Each array, vector or cross-lane queue is a sequencer; sequencers share a core's units.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@
 
 namespace tilesim::engine {
 
-/// Simulates cores at instruction level, one object per used core, for all jobs and contexts. A compute without a
-/// kernel occupies its queue for the closed form's time; the report lists it.
+/// Simulates cores at instruction level, with one object per core that jobs use. A compute without a kernel occupies
+/// its queue for the closed form's time; the report lists such computes.
 class LiveCores final : public ComputePort {
  public:
   explicit LiveCores(const Machine& machine);
@@ -31,8 +31,8 @@ class LiveCores final : public ComputePort {
   /// Cores of one type.
   struct Kind {
     Kind(const Machine& whole, const Machine& of);
-    std::int64_t own(std::int64_t now) const;      ///< the core cycle that contains a chip cycle
-    std::int64_t own_end(std::int64_t end) const;  ///< first core cycle that does not begin before chip cycle `end`
+    std::int64_t own(std::int64_t now) const;      ///< the core cycle that contains chip cycle `now`
+    std::int64_t own_end(std::int64_t end) const;  ///< first core cycle that begins at or after chip cycle `end`
     std::int64_t chip(std::int64_t own) const;
 
     isa::LiveKernels kernels;
@@ -40,8 +40,8 @@ class LiveCores final : public ComputePort {
     Clock base, clock;
   };
   struct Array {
-    std::int64_t stream = -1, weights = -1;  ///< owner of the latest weights
-    bool whole = false;                      ///< the latest weights are a single set
+    std::int64_t stream = -1, weights = -1;  ///< stream and number of the latest weights
+    bool whole = false;                      ///< the compute with the latest weights needed one set of weights only
   };
   struct Under {
     std::string text;
@@ -54,7 +54,7 @@ class LiveCores final : public ComputePort {
     Kind* kind;
     isa::LiveCore live;
     std::map<int, Array> arrays;
-    std::vector<std::vector<std::int32_t>> units;  ///< unit numbers in the run, per pipe
+    std::vector<std::vector<std::int32_t>> units;  ///< indices into `Units`, per type of pipe
     bool busy = false;
   };
 
@@ -72,10 +72,10 @@ class LiveCores final : public ComputePort {
   std::vector<std::unique_ptr<Kind>> kinds_;
   std::vector<Kind*> of_core_;
   std::vector<std::unique_ptr<Core>> cores_;
-  std::vector<Core*> busy_;  ///< cores with instructions to issue
+  std::vector<Core*> busy_;  ///< cores that still have instructions to issue
   std::vector<isa::LiveEvent> events_;
   std::vector<Done> milestones_;
-  std::map<std::uint64_t, Under> under_way_;    ///< by tag
+  std::map<std::uint64_t, Under> under_way_;    ///< computes in progress, by tag
   std::map<std::int32_t, std::int64_t> ended_;  ///< by unit: end of its last compute
   ComputeReport report_;
 };

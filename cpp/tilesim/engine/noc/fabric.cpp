@@ -1,4 +1,4 @@
-// Set-up of the flit-level network, and its packets; fabric_cycle.cpp simulates a cycle.
+// Construction of the flit-level network, and its packets. fabric_cycle.cpp simulates a cycle.
 #include "tilesim/engine/noc/fabric.hpp"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ void Fabric::lay_out_links(const std::vector<std::size_t>& first_input, const st
   const int to_node = spec_.switch_cycles + topology_.node_latency + 1;
   const int loop = to_node + topology_.node_latency + 1 + spec_.credit_cycles;
   gate_credit_delay_ = static_cast<std::uint32_t>(loop - to_node);
-  // At most one flit leaves per cycle, so a buffer of `loop` flits never fills.
+  // At most one flit leaves per cycle, so a buffer of at least `loop` flits never fills.
   sink_credit_delay_ = spec_.buffer_flits < loop ? static_cast<std::uint32_t>(loop) : 0;
   for (std::size_t n = 0; n < topology_.nodes.size(); ++n) {
     const Topology::Node& node = topology_.nodes[n];
@@ -190,7 +190,7 @@ void Fabric::enqueue(const Packet& packet) {
   ++queued_;
 }
 
-/// Starts to send the next packet of a stream's queue.
+/// Starts to send the next packet of a node's queue.
 void Fabric::start_next(Stream& stream, std::uint32_t node, std::uint32_t message_class) {
   const Queued queued = stream.queue[stream.first++];
   if (stream.first > 4096 && stream.first * 2 > stream.queue.size()) {

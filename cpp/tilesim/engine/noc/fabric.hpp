@@ -1,8 +1,7 @@
-// The flit-level network: state in flat arrays, one work list per pipeline stage and cycle.
-//
-// A cycle visits only elements with work: a virtual channel is in a list only in cycles in which it requests something
-// or receives something. Delays are fixed, so flits and credits on links are entries in a ring of lists, by cycle of
-// arrival. Arrays keep their size, so that elements may point to each other.
+// The flit-level network. State is in flat arrays; each pipeline stage has one work list per cycle.
+//  A cycle visits only elements with work: a virtual channel (VC) is in a list only in cycles in which it requests or
+// receives something. Delays are constant, so flits and credits in flight are entries of a ring of lists, one list per
+// arrival cycle. The arrays never change their size, so elements can hold pointers to each other.
 #pragma once
 
 #include <bit>
@@ -19,8 +18,8 @@
 
 namespace tilesim::engine::noc {
 
-/// A list with bounded capacity that is filled, then read completely. Writes every entry and counts it by a condition,
-/// which is cheaper than a mispredicted branch.
+/// A list of bounded capacity that is filled, then read from the start. `push_if` writes the entry in any case and adds
+/// the condition to the length, which is faster than a mispredicted branch.
 template <class T>
 class WorkList {
  public:
@@ -45,7 +44,7 @@ class WorkList {
   T* end_;
 };
 
-/// Lists by cycle for the near future.
+/// One list for each of the next cycles.
 template <class T>
 class Ring {
  public:
@@ -65,7 +64,7 @@ class Ring {
   std::vector<T> items_;
 };
 
-/// First set bit from `from` <= 32 on, cyclically; `bits` must not be 0.
+/// The first set bit at or after position `from` <= 32, with wrap-around; `bits` must not be 0.
 inline std::uint32_t next_bit(std::uint32_t bits, std::uint32_t from) {
   const std::uint32_t above = bits & static_cast<std::uint32_t>(~std::uint64_t{0} << from);
   return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
@@ -79,7 +78,7 @@ inline std::uint32_t next_port(std::uint64_t bits, std::uint32_t from) {
 
 constexpr std::uint64_t no_offer = ~std::uint64_t{0};
 
-/// An offer as a number: cyclic distance of `number` from `pointer`, then the id `who`. The smallest wins.
+/// An offer as a number: cyclic distance of `number` from `pointer`, then the id `who`. The smallest offer wins.
 inline std::uint64_t offer(std::uint32_t number, std::uint32_t pointer, std::uint32_t count, std::uint32_t who) {
   const std::uint32_t distance = number >= pointer ? number - pointer : number + count - pointer;
   return std::uint64_t{distance} << 32 | who;
@@ -114,69 +113,69 @@ class Fabric final : public Network {
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
-  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, head flit has not left
+  enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, but the head is here
 
   struct InputPort;
   struct OutputPort;
   struct OutputVc;
-  // Round-robin pointers hold the last winner + 1; one beyond the last number counts as 0.
+  // A round-robin pointer is the number of the last winner + 1; the number of candidates counts as 0.
   struct alignas(64) InputVc {
-    OutputPort* output = nullptr;  ///< if waiting or active
-    OutputVc* through = nullptr;   ///< if active
+    OutputPort* output = nullptr;  ///< valid if waiting or active
+    OutputVc* through = nullptr;   ///< valid if active
     InputPort* input = nullptr;
-    OutputVc* upstream = nullptr;      ///< at the other end of the link
-    std::uint32_t* packets = nullptr;  ///< ring of packets in the buffer or on their way to it
-    std::uint32_t allowed = 0;         ///< VCs of the output that the packet may use
+    OutputVc* upstream = nullptr;      ///< VC of the sender at the other end of the link
+    std::uint32_t* packets = nullptr;  ///< ring of packets in the buffer or arriving
+    std::uint32_t allowed = 0;         ///< mask of the output VCs that the packet may use
     std::uint32_t id = 0;
     std::uint16_t occupancy = 0;       ///< flits in the buffer
-    std::uint16_t remaining = 0;       ///< flits of the first packet still to leave
+    std::uint16_t remaining = 0;       ///< flits of the first packet that have not left
     std::uint16_t head = 0, tail = 0;  ///< positions in `packets`
-    std::uint16_t pointer = 0;         ///< over the router's output VCs
+    std::uint16_t pointer = 0;         ///< round-robin pointer over the router's output VCs
     State state = idle_vc;
-    std::uint16_t given = 0;   ///< VC of the output, if active
+    std::uint16_t given = 0;   ///< number of the output VC, if active
     std::uint16_t number = 0;  ///< index among the router's input VCs
   };
   struct alignas(64) InputPort {
-    OutputPort* first_output = nullptr;  ///< first of the router
-    const Hop* hops = nullptr;           ///< row of the routing table
+    OutputPort* first_output = nullptr;  ///< first output of this input's router
+    const Hop* hops = nullptr;           ///< the router's row of the routing table
     InputVc* vcs = nullptr;
-    InputVc* winner = nullptr;  ///< switch winner, while requests in conflict are separated
-    std::uint64_t offers = 0;   ///< outputs that granted this input
+    InputVc* winner = nullptr;  ///< VC that won the switch, while conflicts between inputs are resolved
+    std::uint64_t offers = 0;   ///< mask of outputs that granted this input
     std::uint32_t id = 0;
-    std::uint32_t wants = 0;     ///< VCs that request the switch in this cycle
-    std::uint16_t requests = 0;  ///< number of these VCs
-    std::uint16_t number = 0;    ///< index in the router
+    std::uint32_t wants = 0;     ///< mask of VCs that request the switch in this cycle
+    std::uint16_t requests = 0;  ///< number of set bits of `wants`
+    std::uint16_t number = 0;    ///< index among the router's inputs
     std::uint16_t output_pointer = 0;
     std::uint16_t vc_pointer = 0;
     std::uint16_t credit_delay = 0;
-    std::uint16_t first_number = 0;  ///< index of its first VC in the router
+    std::uint16_t first_number = 0;  ///< index of the first VC among the router's input VCs
   };
   struct alignas(64) OutputPort {
-    InputVc* downstream = nullptr;  ///< first VC at the link's other end; null: a node
+    InputVc* downstream = nullptr;  ///< first VC at the link's other end; null: a node receives
     OutputVc* vcs = nullptr;
-    InputVc* parked = nullptr;  ///< VCs that wait for a free VC of this port
-    std::uint64_t asks = 0;     ///< inputs that request the switch in this cycle
+    InputVc* parked = nullptr;  ///< list of VCs that wait for a free VC of this port
+    std::uint64_t asks = 0;     ///< mask of inputs that request the switch in this cycle
     std::int64_t flits = 0;
-    std::uint32_t free = 0;  ///< VCs without an incomplete packet
+    std::uint32_t free = 0;  ///< mask of VCs that no packet occupies
     std::uint32_t id = 0;
-    std::uint32_t first_input = 0;  ///< first input of the router
-    std::uint16_t number = 0;       ///< index in the router
+    std::uint32_t first_input = 0;  ///< first input of this output's router
+    std::uint16_t number = 0;       ///< index among the router's outputs
     std::uint16_t input_pointer = 0, delay = 0;
-    std::uint16_t vc_requests = 0, switch_requests = 0;  ///< number in this cycle
-    std::uint16_t first_vc = 0;                          ///< index of its first VC among the router's
+    std::uint16_t vc_requests = 0, switch_requests = 0;  ///< numbers of requests in this cycle
+    std::uint16_t first_vc = 0;                          ///< index of the first VC among the router's output VCs
   };
   struct RouterSize { std::uint16_t inputs = 0, outputs = 0, input_vcs = 0; };
   struct OutputVc {
-    InputVc* owner = nullptr;                ///< its last owner
-    std::uint32_t node = none;               ///< node that sends through it, unless a router does
+    InputVc* owner = nullptr;                ///< input VC whose packet used it last
+    std::uint32_t node = none;               ///< node that sends through this VC; none: a router sends
     std::uint16_t credits = 0, pointer = 0;  ///< pointer: over the router's input VCs
   };
-  /// The data of a packet that routers read.
+  /// The fields of a packet that routers read.
   struct Live {
     std::uint32_t destination = 0, code = 0;
-    std::uint16_t flits = 0, left = 0;  ///< left: flits not delivered
+    std::uint16_t flits = 0, left = 0;  ///< left: flits not yet delivered
     std::uint16_t hops = 0, message_class = 0;
-    std::uint32_t first_mask = 0;  ///< VC mask of the class
+    std::uint32_t first_mask = 0;  ///< mask of the VCs of the class
   };
   struct Times {
     std::int64_t created = 0, started = 0, sent = 0;
@@ -188,30 +187,30 @@ class Fabric final : public Network {
     std::uint64_t tag = 0;
     std::uint32_t destination = 0, code = 0, flits = 0;
   };
-  /// A node's packets of one class, in first-in-first-out order.
+  /// Queue of a node's packets of one message class, first in, first out.
   struct Stream {
     std::vector<Queued> queue;
     std::size_t first = 0;
-    std::uint32_t slot = none;  ///< the packet being sent
-    std::uint32_t vc = none;    ///< VC that it uses
+    std::uint32_t slot = none;  ///< slot of the packet that the node is sending
+    std::uint32_t vc = none;    ///< VC through which the node sends this packet
     std::uint32_t last_vc = 0, left = 0;
     bool waits() const { return first != queue.size(); }
   };
-  /// Space in a node's memory for packets of a class.
+  /// Free memory of a node for packets of one class.
   struct Gate {
     std::int64_t places = std::numeric_limits<std::int64_t>::max();
-    std::deque<std::uint32_t> waiting;  ///< packets whose head flit has no place
+    std::deque<std::uint32_t> waiting;  ///< packets whose head flit waits for a place
   };
-  /// State of a packet at a gate.
+  /// State of a packet that arrives at a gate.
   struct AtGate {
     OutputVc* exit = nullptr;  ///< output VC through which its flits arrive
-    std::uint32_t held = 0;    ///< arrived flits that keep their credits
+    std::uint32_t held = 0;    ///< flits that arrived but whose credits are not yet returned
     bool has_place = false;
   };
-  /// A link slower than one flit per cycle. Its sender keeps flits that cannot leave within a cycle.
+  /// A link that carries less than one flit per cycle. The sender delays flits while the link is busy.
   struct Pace {
     OutputPort* output = nullptr;
-    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in `per_cycle` parts
+    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: time in 1 / `per_cycle` cycles
   };
   struct Later {
     std::int64_t cycle = 0;
@@ -274,42 +273,42 @@ class Fabric final : public Network {
   Random random_;
   std::int64_t now_ = 0;
   std::uint32_t vcs_ = 0, queue_mask_ = 0;
-  std::uint32_t sink_credit_delay_ = 0;  ///< credit delay of a node's buffer; 0: never fills
-  std::uint32_t gate_credit_delay_ = 0;  ///< cycles between a node taking a flit and the router's credit
+  std::uint32_t sink_credit_delay_ = 0;  ///< cycles until a node's buffer returns a credit; 0: the buffer never fills
+  std::uint32_t gate_credit_delay_ = 0;  ///< cycles from a node taking a flit until the router has the credit
   bool gated_ = false;
-  std::vector<Gate> gates_;                     ///< nodes x classes; empty: no limits
+  std::vector<Gate> gates_;                     ///< nodes x classes; empty: nodes accept every packet
   std::vector<AtGate> at_gate_;                 ///< per packet slot
-  std::vector<std::uint32_t> freed_, opening_;  ///< gates with a freed place
+  std::vector<std::uint32_t> freed_, opening_;  ///< gates at which a place became free
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
-  std::vector<RouterSize> sizes_;    ///< of each input's router
-  std::vector<OutputPort> outputs_;  ///< outputs of routers, then of nodes
+  std::vector<RouterSize> sizes_;    ///< per input: size of its router
+  std::vector<OutputPort> outputs_;  ///< outputs of routers, followed by those of nodes
   std::vector<OutputVc> output_vcs_;
-  std::size_t node_outputs_ = 0;  ///< index of the first output of a node
-  std::vector<InputVc*> parked_;  ///< next entry in an output's list, per input VC
-  /// Best offer so far in an allocation, as by offer(); no_offer between allocations.
+  std::size_t node_outputs_ = 0;  ///< index in `outputs_` of the first node's output
+  std::vector<InputVc*> parked_;  ///< per input VC: next VC that waits for the output
+  /// Smallest offer() so far in the current allocation; no_offer between allocations.
   std::vector<std::uint64_t> best_input_, best_vc_, best_output_, best_requester_;
-  std::vector<std::uint32_t> packets_;  ///< rings of packet slots, per input VC
-  std::vector<std::uint32_t> masks_;    ///< class x group
+  std::vector<std::uint32_t> packets_;  ///< per input VC: ring of packet slots
+  std::vector<std::uint32_t> masks_;    ///< message class x VC group
   std::vector<std::size_t> link_output_;
   std::vector<Pace> paces_;
-  std::vector<std::int32_t> pace_of_;  ///< per output: index of its pace; -1: a flit per cycle. Empty: no slow links
+  std::vector<std::int32_t> pace_of_;  ///< per output: index of its pace; -1: full speed; empty: no slow links
 
   Ring<InputVc*> arrivals_;
   Ring<OutputVc*> credits_;
   Ring<std::uint32_t> ejections_;
   WorkList<InputVc*> heads_, next_heads_;      ///< input VCs whose first packet needs a route
-  WorkList<InputVc*> waiting_, next_waiting_;  ///< input VCs with a route that need an output VC
+  WorkList<InputVc*> waiting_, next_waiting_;  ///< input VCs that have a route and need an output VC
   WorkList<InputVc*> ready_, next_ready_;      ///< input VCs that request the switch
   WorkList<InputVc*> contested_, winners_;
   WorkList<std::uint32_t> grants_;
-  WorkList<OutputPort*> asked_;         ///< outputs with several requests
+  WorkList<OutputPort*> asked_;         ///< outputs with more than one request
   WorkList<InputPort*> granted_;        ///< inputs with a grant
-  bool wide_ = false;                   ///< a router has more ports than bits in a mask
+  bool wide_ = false;                   ///< whether a router has more ports than a mask has bits
   std::vector<std::uint32_t> sending_;  ///< nodes that are sending
   std::vector<std::uint8_t> is_sending_;
   std::vector<std::uint16_t> class_pointer_;
-  std::vector<std::uint32_t> usable_;  ///< per node: injection VCs with a credit
+  std::vector<std::uint32_t> usable_;  ///< per node: mask of injection VCs with a credit
 
   std::vector<Live> live_packets_;
   std::vector<Times> times_;

@@ -1,5 +1,5 @@
-// VC allocation: iSLIP with one iteration (McKeown, 1999). Requests without conflicts take a fast path; the others go
-// through grant and accept. Both move the same pointers.
+// VC allocation: iSLIP with one iteration (McKeown, 1999). Requests without conflict take a fast path; other requests
+// go through grant and accept. Both paths move the same pointers.
 #include <algorithm>
 #include <bit>
 
@@ -7,7 +7,7 @@
 
 namespace tilesim::engine::noc {
 
-/// Routes a packet that became the first of its VC.
+/// Routes the packet that became the first in its VC.
 inline void Fabric::route(InputVc& channel) {
   const InputPort& in = *channel.input;
   Live& packet = live_packets_[channel.packets[channel.head]];
@@ -42,7 +42,7 @@ inline void Fabric::allocate_vc(InputVc& channel) {
   }
 }
 
-/// Gives an input VC the first usable VC at or after its pointer.
+/// Gives an input VC the first usable output VC at or after its pointer.
 inline void Fabric::give_vc(InputVc& channel, std::uint32_t usable) {
   OutputPort& out = *channel.output;
   const std::uint32_t place = std::uint32_t{channel.pointer} - out.first_vc;
@@ -59,7 +59,8 @@ inline void Fabric::give_vc(InputVc& channel, std::uint32_t usable) {
   next_ready_.push_if(&channel, given.credits != 0);
 }
 
-/// Allocates an output's VCs to several input VCs: every free VC grants the first one at or after its pointer.
+/// Allocates the VCs of an output that several input VCs request: every free VC grants the first input VC at or after
+/// its pointer.
 void Fabric::allocate_contested_vcs() {
   for (const InputVc* channel : contested_) {
     const OutputPort& out = *channel->output;

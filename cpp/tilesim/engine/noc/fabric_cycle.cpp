@@ -1,6 +1,7 @@
-// One cycle of the flit-level network, in this order: arrivals, output VCs by their state at the start of the cycle,
-// the switch among VCs that were active at the start. VCs freed by the switch are available from the next cycle on.
-// Loops avoid branches that would be mispredicted: list entries are always written and counted by a condition.
+// One cycle of the flit-level network: first arrivals, then allocation of output VCs by their state at the start of the
+// cycle, then allocation of the switch among VCs that were active at the start. A VC that the switch frees is available
+// from the next cycle on. Loops avoid branches that the processor would mispredict: they write each list entry and add
+// a condition to the length.
 #include <algorithm>
 #include <bit>
 
@@ -76,7 +77,7 @@ void Fabric::take_credits() {
   slot.end = slot.begin;
 }
 
-/// Handles the first credit of an output VC that had none.
+/// Handles the first credit of an output VC that had no credits.
 void Fabric::first_credit(OutputVc& channel) {
   if (channel.node != none) {
     usable_[channel.node] |= 1U << (&channel - outputs_[node_outputs_ + channel.node].vcs);
@@ -120,7 +121,7 @@ void Fabric::send_from_nodes() {
   }
 }
 
-/// Returns false if the node has no flit to send or waits for a credit.
+/// Sends a flit from a node. Returns false if the node has none to send or waits for a credit.
 bool Fabric::send_from(std::uint32_t node) {
   const auto classes = static_cast<std::uint32_t>(spec_.classes.size());
   Stream* const streams = &streams_[std::size_t{node} * classes];
@@ -139,7 +140,7 @@ bool Fabric::send_from(std::uint32_t node) {
   return false;
 }
 
-/// Returns false without a credit.
+/// Sends a flit of a packet. Returns false if there is no credit.
 bool Fabric::send_flit(Stream& stream, std::uint32_t node, std::size_t message_class) {
   OutputPort& out = outputs_[node_outputs_ + node];
   const bool head = stream.vc == none;

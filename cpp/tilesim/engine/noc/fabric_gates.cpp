@@ -1,4 +1,4 @@
-// Nodes with a finite memory: a packet's flits leave their buffers, and return credits, only if the packet has a place.
+// Nodes with finite memory: flits leave their buffers, and return credits, only if their packet has a place.
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/noc/fabric.hpp"
 
@@ -11,7 +11,7 @@ void Fabric::limit(std::uint32_t node, std::uint32_t message_class, std::int64_t
   if (!gated_) {
     gated_ = true;
     gates_.resize(topology_.nodes.size() * spec_.classes.size());
-    // Flits that waited return their credits together.
+    // Flits that waited for a place return their credits in the same cycle.
     const auto held = topology_.nodes.size() * vcs_ * static_cast<std::size_t>(spec_.buffer_flits);
     credits_.resize(credits_.cycles(), outputs_.size() + held);
   }

@@ -1,13 +1,13 @@
 // Switch allocation: iSLIP with one iteration (McKeown, 1999), and the path of a flit through the switch. Requests
-// without conflicts at input and output take a fast path; the others go through grant and accept. Both move the same
-// pointers.
+// without conflict at input and output take a fast path; other requests go through grant and accept. Both paths move
+// the same pointers.
 #include <algorithm>
 
 #include "tilesim/engine/noc/fabric.hpp"
 
 namespace tilesim::engine::noc {
 
-/// Moves a flit that won the switch: it leaves the buffer and takes a credit; the credit of its buffer returns.
+/// Moves a flit that won the switch: it leaves its buffer, whose credit returns, and uses a credit of the output VC.
 inline void Fabric::pass(InputVc& channel) {
   InputPort& in = *channel.input;
   OutputPort& out = *channel.output;
@@ -77,8 +77,8 @@ void Fabric::allocate_switch() {
   if (!contested_.empty()) allocate_contested_switch();
 }
 
-/// Every output grants the first input at or after its pointer, and every input accepts the first output at or after
-/// its pointer, then selects among its VCs with requests for that output the first at or after the VC pointer.
+/// Every output grants the first input at or after its pointer. Every input accepts the first output at or after its
+/// pointer; of its VCs that request this output, the first at or after the VC pointer wins.
 void Fabric::allocate_contested_switch() {
   granted_.clear();
   for (OutputPort* out : asked_) {
@@ -123,9 +123,7 @@ void Fabric::allocate_wide_switch() {
   if (!contested_.empty()) allocate_contested_wide_switch();
 }
 
-/// The same by offers, for any number of ports: every output grants the first input at or after its pointer, and every
-/// input accepts the first output at or after its pointer, then selects among its VCs with requests for that output the
-/// first at or after the VC pointer.
+/// Like allocate_contested_switch, but with offers instead of masks, for any number of ports.
 void Fabric::allocate_contested_wide_switch() {
   for (const InputVc* channel : contested_) {
     const OutputPort& out = *channel->output;
@@ -162,13 +160,13 @@ void Fabric::allocate_contested_wide_switch() {
   for (InputVc* channel : winners_) pass(*channel);
 }
 
-/// Repeats the requests of VCs that wait for a free VC of the output, in the next cycle.
+/// In the next cycle, repeats the requests of VCs that wait for a free VC of the output.
 void Fabric::wake_parked(OutputPort& out) {
   for (InputVc* at = out.parked; at != nullptr; at = parked_[at->id]) next_waiting_.push(at);
   out.parked = nullptr;
 }
 
-/// Delays switch requests for slow links that are not free in this cycle.
+/// Delays switch requests for slow links that are busy during the whole cycle.
 void Fabric::hold_paced() {
   InputVc** kept = ready_.begin();
   for (InputVc* channel : ready_) {

@@ -46,7 +46,7 @@ class Run {
   }
 
  private:
-  /// Runs the warm-up and measured periods. Returns false if the network is saturated.
+  /// Runs warm-up and measured periods. Returns false if the network is saturated.
   bool sample() {
     double latency = 0, accepted = 0;
     int in_a_row = 0;
@@ -69,7 +69,7 @@ class Run {
     return true;
   }
 
-  /// Injects further packets until every measured packet has arrived. Returns false if the network is saturated.
+  /// Continues to inject packets until every measured packet has arrived. Returns false if the network is saturated.
   bool drain() {
     drained_from_ = network_->now();
     outstanding_ = created_ - started_before_ - sums_.packets;
@@ -112,8 +112,8 @@ class Run {
     restarted_ = network_->now();
   }
 
-  /// Counts packets that became the first in their source's queue after the warm-up (during it: all packets) and were
-  /// created before the drain.
+  /// Counts packets that became the first in their source's queue after the warm-up (during the warm-up, all packets)
+  /// and that were created before the drain.
   void take() {
     for (const Delivery& delivery : network_->deliveries()) {
       if (experiment_.reply_flits != 0 && delivery.packet.message_class == 0) answer(delivery.packet);
@@ -147,7 +147,7 @@ class Run {
   Measurement result_;
   std::int64_t measured_from_ = 0, drained_from_ = never, restarted_ = 0, delivered_before_ = 0;
   std::int64_t created_ = 0, started_before_ = 0, outstanding_ = never, steps_ = 0;
-  std::vector<Packet> answers_;  ///< created in the next cycle
+  std::vector<Packet> answers_;  ///< replies that are created in the next cycle
 };
 
 void check(const Experiment& experiment, const RouterSpec& spec) {

@@ -1,4 +1,4 @@
-// The simple network: latency, bandwidth of node ports, finite buffers. Simulated by events per packet and port, not
+// The simple network: latency, bandwidth of node ports, finite buffers. It processes events per packet and port, not
 // per flit.
 #include <algorithm>
 #include <deque>
@@ -64,7 +64,7 @@ class Simple final : public Network {
     const std::size_t before = deliveries_.size();
     while (!events_.empty() && events_.top().cycle < limit) {
       worked(32);
-      // Finishes the cycle of a delivery, so that now() is the next cycle.
+      // Finish the cycle of the delivery, so that now() is the next cycle.
       if (deliveries_.size() != before && events_.top().cycle != deliveries_.back().delivered) break;
       process();
     }
@@ -111,7 +111,7 @@ class Simple final : public Network {
   }
 
  private:
-  /// Order at equal times: deliveries, arrivals, then the starts that they allow.
+  /// Order of events at the same time: deliveries, arrivals, then starts that these permit.
   enum Kind : std::uint8_t { deliver, arrive, freed, create, port_free };
   struct Event {
     std::int64_t cycle = 0;
@@ -136,7 +136,7 @@ class Simple final : public Network {
     std::deque<std::uint32_t> waiting;
     std::int64_t free = 0, busy_until = 0, flits = 0;
     std::int64_t places = std::numeric_limits<std::int64_t>::max();  ///< free places for packets
-    bool keeps = false;                                              ///< places stay taken until they are given back
+    bool keeps = false;                                              ///< a place is free only after give_back()
     bool takes(std::uint32_t size) const { return free >= size && places > 0; }
   };
 
@@ -246,7 +246,7 @@ class Simple final : public Network {
 
 namespace {
 
-/// Finds the link at each output port, to follow routes.
+/// The link at each output port, to follow routes.
 class LinkOf {
  public:
   explicit LinkOf(const Topology& net) : first_{0} {

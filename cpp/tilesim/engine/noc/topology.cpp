@@ -6,7 +6,7 @@ namespace tilesim::engine::noc {
 
 namespace {
 
-/// Product of the extents. Throws UserError beyond the size of the tables.
+/// Product of the extents. Throws UserError if it exceeds the size of the tables.
 int product(const std::vector<int>& extents, int times, int low, const char* what) {
   std::int64_t count = times;
   if (extents.empty() || extents.size() > 8)
@@ -33,7 +33,7 @@ std::string sizes(const std::vector<int>& extents) {
   return text;
 }
 
-/// Routers, ports and links of a grid; `wraps`: every dimension is a ring.
+/// Routers, ports and links of a grid. `wraps`: every dimension is a ring.
 Topology grid(const std::vector<int>& extents, int concentration, int link_latency, bool wraps) {
   Topology net;
   const int dimensions = static_cast<int>(extents.size());
@@ -62,7 +62,7 @@ Topology grid(const std::vector<int>& extents, int concentration, int link_laten
   return net;
 }
 
-/// Fills the table by dimension order: lowest dimension first, then the node's port.
+/// Sets dimension-ordered routes: lowest dimension first, the node's port last.
 void route_grid(Topology& net, const std::vector<int>& extents) {
   net.hops.resize(net.routers.size() * net.nodes.size());
   for (std::size_t r = 0; r < net.routers.size(); ++r) {
@@ -150,7 +150,7 @@ Topology tree(int arity, int levels, int link_latency) {
   for (int n = 0; n < width; ++n)
     net.nodes.push_back({first[static_cast<std::size_t>(levels) - 1] + n / arity, n % arity, n % arity});
   net.hops.resize(net.routers.size() * net.nodes.size());
-  int below = width;  // nodes below a router of the level
+  int below = width;  // nodes below a router of this level
   for (int level = 0; level < levels; ++level, below /= arity)
     for (int r = first[static_cast<std::size_t>(level)]; r < first[static_cast<std::size_t>(level) + 1]; ++r)
       for (int n = 0; n < width; ++n) {

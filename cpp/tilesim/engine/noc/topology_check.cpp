@@ -10,7 +10,7 @@ namespace {
 
 std::string number(std::size_t value) { return std::to_string(value); }
 
-/// First output (or input) port of each router in a numbering of all routers' ports; a last entry for the end.
+/// Per router: number of its first output (or input) port in a numbering of all routers' ports; then one past the end.
 template <class Count>
 std::vector<std::size_t> first_ports(const Topology& net, Count&& count) {
   std::vector<std::size_t> first{0};
@@ -19,7 +19,7 @@ std::vector<std::size_t> first_ports(const Topology& net, Count&& count) {
   return first;
 }
 
-/// Numbers ports as they are used; throws for one that does not exist or is used twice.
+/// Numbers ports as links and nodes use them. Throws for a port that does not exist or is used twice.
 class Ports {
  public:
   Ports(const Topology& net, bool outputs)
@@ -48,7 +48,7 @@ class Ports {
   std::string what_;
 };
 
-/// The link of each output; none for nodes.
+/// The link of each output; -1 for an output to a node.
 struct Outputs {
   std::vector<std::size_t> first;
   std::vector<int> link;  ///< index, or -1
@@ -61,7 +61,7 @@ struct Outputs {
   }
 };
 
-/// Lists all codes of packets from one node to another.
+/// Lists all codes that a packet from one node to another can have.
 void codes(const Topology& net, std::size_t source, std::size_t destination, std::vector<std::uint32_t>& found) {
   found.clear();
   const std::size_t ties = net.wraps ? net.extents.size() : 0;
@@ -74,7 +74,8 @@ void codes(const Topology& net, std::size_t source, std::size_t destination, std
   }
 }
 
-/// By router and code: the first walk that visited the pair; cleared in constant time, once per destination.
+/// By router and code: the first walk that visited the pair. `clear`, which is called per destination, takes constant
+/// time.
 class Visits {
  public:
   void clear() {
@@ -82,7 +83,7 @@ class Visits {
     count_ = 0;
   }
 
-  /// The walk that visited the pair first; 0: none did, and `walk` is recorded.
+  /// The walk that visited the pair first; 0: no walk did, so `walk` is recorded.
   std::uint64_t first(std::uint64_t pair, std::uint64_t walk) {
     if (2 * (count_ + 1) > slots_.size()) grow();
     Slot& slot = slots_[place(pair)];
@@ -115,7 +116,7 @@ class Visits {
   std::size_t count_ = 0;
 };
 
-/// Walks all routes and reports each (output, group) with the next one.
+/// Walks all routes, and reports each (output, group) with the next one on the route.
 class Routes {
  public:
   explicit Routes(const Topology& net) : net_(net), outputs_(net) {}
@@ -144,7 +145,7 @@ class Routes {
       if (hop.port == Hop::no_route || output >= outputs_.first[router + 1]) unreachable(from, to, "ends", router);
       const std::size_t state = output * vc_groups + hop.vc_group(code);
       if (before != outputs_.link.size() * vc_groups) step(before, state);
-      // An earlier walk's state is known to arrive; a state of this walk closes a cycle.
+      // The route from a state of an earlier walk arrives. A state of this walk closes a cycle.
       const std::uint64_t first = visited_.first(static_cast<std::uint64_t>(router) << 32 | code, walk_);
       if (first == walk_) unreachable(from, to, "runs in a circle", router);
       if (first != 0) return;
@@ -183,7 +184,7 @@ void sort_unique(Edges& edges) {
   }
 }
 
-/// Dependencies between (output, VC) pairs: a packet may hold the first while it waits for the second.
+/// Dependencies between pairs (output, VC): a packet may occupy the first while it waits for the second.
 Edges dependencies(const Edges& states, const RouterSpec& spec) {
   const auto vcs = static_cast<std::size_t>(spec.virtual_channels);
   Edges edges(states.size() / vc_groups * vcs);
@@ -198,7 +199,7 @@ Edges dependencies(const Edges& states, const RouterSpec& spec) {
   return edges;
 }
 
-/// The vertices of a cycle in order; empty: none. Depth-first search with an explicit stack.
+/// The vertices of a cycle in order; empty if there is no cycle. Depth-first search with an explicit stack.
 std::vector<std::uint32_t> find_cycle(const Edges& edges) {
   enum Colour : std::uint8_t { unseen, open, done };
   std::vector<Colour> colour(edges.size(), unseen);

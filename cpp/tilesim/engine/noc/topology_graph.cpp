@@ -13,10 +13,10 @@ namespace {
 
 constexpr int far = std::numeric_limits<int>::max() / 4;
 
-/// A network as in the file, before ports and routes are assigned.
+/// A network as in the file: ports and routes are not yet assigned.
 struct Graph {
   Topology net;
-  std::vector<std::vector<int>> leaving;  ///< links by first router
+  std::vector<std::vector<int>> leaving;  ///< per router: links that leave it
 };
 
 int router_at(const Json& json, std::size_t routers) {
@@ -81,7 +81,7 @@ void set_hop(Graph& graph, std::size_t router, std::size_t node, int output) {
   graph.net.hop(router, node) = {static_cast<std::uint16_t>(output), Hop::no_choice, all_vcs};
 }
 
-/// Distances of all routers to one, over links for which `use` is true.
+/// Distances from all routers to router `to` over links for which `use` is true.
 template <class Use>
 std::vector<int> distances(const Graph& graph, std::size_t to, Use&& use) {
   std::vector<std::vector<const Topology::Link*>> arriving(graph.net.routers.size());
@@ -98,7 +98,8 @@ std::vector<int> distances(const Graph& graph, std::size_t to, Use&& use) {
   return distance;
 }
 
-/// Output to the nearest neighbour over links for which `use` is true, the first in the file among equals; -1: none.
+/// Output to the nearest neighbour over links for which `use` is true; of equally near ones, the first in the file. -1:
+/// none.
 template <class Use>
 int nearest_link(const Graph& graph, std::size_t router, const std::vector<int>& distance, Use&& use) {
   int best = -1, best_distance = far;
@@ -123,9 +124,9 @@ void route_shortest(Graph& graph) {
   }
 }
 
-/// Routes up towards the root, then down (Schroeder et al., Autonet, 1991): no cycle on any graph. A link leads up if
-/// its end is nearer to the root, or equally near with a smaller number. A route leads down once that is possible, so
-/// that all routers decide alike.
+/// Routes up towards the root, then down (Schroeder et al., Autonet, 1991), which avoids cycles in any graph. A link
+/// leads up if its end is nearer to the root, or equally near with a smaller number. Every route leads down as soon as
+/// possible, so that all routers decide consistently.
 void route_up_down(Graph& graph, std::size_t root) {
   const std::vector<int> level = distances(graph, root, any_link);
   const auto up = [&](const Topology::Link& link) {

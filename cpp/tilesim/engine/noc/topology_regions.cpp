@@ -6,7 +6,7 @@ namespace tilesim::engine::noc {
 
 namespace {
 
-/// Node of a region at whose router link `link` of `links` begins or ends.
+/// The node of a region whose router is an end of link number `link` of `links`.
 std::size_t gate_of(std::size_t link, std::size_t links, std::size_t nodes) {
   return (2 * link + 1) * nodes / (2 * links);
 }

@@ -80,14 +80,14 @@ std::unique_ptr<Pattern> fixed(std::uint32_t nodes, const Map& map) {
                    {}});
 }
 
-/// Number of bits of a node's number.
+/// Number of bits of a node number.
 std::uint32_t node_bits(const std::string& pattern, const Topology& net) {
   const auto nodes = static_cast<std::uint32_t>(net.nodes.size());
   if (!std::has_single_bit(nodes)) refuse(pattern, net, "a power of two");
   return static_cast<std::uint32_t>(std::countr_zero(nodes));
 }
 
-/// Adds step(base) to each digit of the node's number, modulo the digit's base.
+/// Adds step(base) to each digit of the node number, modulo the digit's base.
 Map digits(const Topology& net, const std::function<int(int)>& step) {
   return [extents = net.extents, step](std::uint32_t source) {
     std::uint32_t result = 0, weight = 1;
@@ -100,7 +100,7 @@ Map digits(const Topology& net, const std::function<int(int)>& step) {
   };
 }
 
-/// Swaps the two coordinates of a square; for a power of four, the two halves of the number's bits.
+/// Exchanges the coordinates in a square; for a power of four nodes, the halves of the node number's bits.
 Map transpose(const Topology& net) {
   if (net.extents.size() == 2 && net.extents[0] == net.extents[1])
     return [k = static_cast<std::uint32_t>(net.extents[0])](std::uint32_t s) { return s % k * k + s / k; };

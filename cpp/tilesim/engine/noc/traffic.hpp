@@ -11,30 +11,30 @@
 
 namespace tilesim::engine::noc {
 
-/// Selects the destination of each packet.
+/// Determines the destination of each packet.
 class Pattern {
  public:
   virtual ~Pattern() = default;
   virtual std::uint32_t destination(std::uint32_t source, Random& random) const = 0;
 };
 
-/// Pattern by name: "uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "diagonal",
-/// "asymmetric", "permutation" (one random permutation for the run), "hotspot" (node 0), "hotspot(3)" or
-/// "hotspot(3,12)". Digit patterns use the topology's extents. Throws UserError for another name or an unsupported
-/// number of nodes.
+/// Creates a pattern by name: "uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor",
+/// "diagonal", "asymmetric", "permutation" (one random permutation per run), "hotspot" (node 0), "hotspot(3)" or
+/// "hotspot(3,12)". Patterns of digits use the topology's extents. Throws UserError for another name or a number of
+/// nodes that the pattern does not support.
 std::unique_ptr<Pattern> make_pattern(const std::string& name, const Topology& topology, std::uint64_t seed);
-/// All names, for messages.
+/// Names of all patterns, for error messages.
 std::vector<std::string> pattern_names();
 
-/// Each node has one trial per cycle, independent of its backlog; a success injects a packet. Trials in order of
-/// (cycle, node) form one sequence, and only the successes are computed.
+/// In every cycle, each node injects a packet with a fixed probability, whatever its backlog. The trials form one
+/// random sequence in order of (cycle, node); only the successes are computed.
 class BernoulliTraffic {
  public:
-  /// `load`: flits per node and cycle. Throws UserError for a load outside 0 ... packet_flits.
+  /// `load`: flits per node and cycle. Throws UserError for a load below 0 or above packet_flits.
   BernoulliTraffic(const Topology& topology, const std::string& pattern, double load, std::uint32_t packet_flits,
                    std::uint64_t seed);
   std::int64_t next_cycle() const { return cycle_; }
-  /// Injects all packets of next_cycle(), which must be network.now(). Returns their number.
+  /// Injects all packets of next_cycle(), which must equal network.now(). Returns their number.
   std::int64_t inject(Network& network);
 
  private:

@@ -13,7 +13,7 @@ namespace tilesim::engine::replay {
 
 namespace {
 
-/// Kind of a number, which determines its error bound.
+/// The kind of a number, which determines its error bound.
 enum class Sort : std::uint8_t { cycles, queue_time, time, count, waiting };
 
 /// Visits every number that grows with the work, in a fixed order.
@@ -60,7 +60,7 @@ bool same_form(const Result& a, const Result& b) {
          equal(a.energy, b.energy, [](const auto& part) { return part.part; });
 }
 
-/// A sum of products: integers exactly while they fit, remainders and other values in floating point.
+/// A sum of weighted numbers: exact for integers as long as they fit; remainders and other values in floating point.
 class WeightedSum {
  public:
   void add(const Weight& weight, std::int64_t value) {
@@ -96,7 +96,7 @@ class WeightedSum {
   long double rest_ = 0;
 };
 
-/// Sums of counts; a row that is missing in a part counts as 0.
+/// Sums of counts. A row that a part does not have counts as 0.
 std::vector<Count> combined_counts(const Result& like, std::span<const WeightedResult> parts) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
   std::vector<Count> rows;

@@ -17,20 +17,20 @@ namespace tilesim::engine::replay {
 
 namespace {
 
-constexpr double wanted = 0.01;      ///< error bound above which more trips are simulated
-constexpr double worst = 0.1;        ///< error bound above which no result is returned
-constexpr double worst_call = 0.01;  ///< the same for calls
-constexpr int longest = 4;           ///< limit on doublings of the simulated trips
-constexpr double further = 5;  ///< factor of the limit that another doubling may cost once the bound is within `worst`
+constexpr double wanted = 0.01;      ///< above this error bound, more trips are simulated
+constexpr double worst = 0.1;        ///< above this error bound, no result is returned
+constexpr double worst_call = 0.01;  ///< the same for omitted calls
+constexpr int longest = 4;           ///< limit on the number of times that trips are doubled
+constexpr double further = 5;        ///< factor on the limit for another doubling once the bound is below `worst`
 
-/// A number as text, such as 1,234,567.
+/// A number as text: "1,234,567".
 std::string counted(std::int64_t number) {
   std::string text = std::to_string(number);
   for (std::ptrdiff_t i = std::ssize(text) - 3; i > 0; i -= 3) text.insert(at(i), ",");
   return text;
 }
 
-/// A share as text, such as 0.50%.
+/// A share as text: "0.50%".
 std::string percent(double share) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.2f%%", 100 * share);
@@ -41,7 +41,7 @@ Result finished(Result result, const program::Program& program, const std::strin
                 bool bounded) {
   balance(result);
   result.hashes["program"] = hash_text(program.to_json().dump());
-  result.memory = result.network = Json();  // the short runs' charts do not show the long run
+  result.memory = result.network = Json();  // charts of short runs do not describe the long run
   std::string said = "cycles are within " + percent(bounds.cycles) +
                      ", busy cycles of units, bytes and kernels' rows within " + percent(bounds.others) +
                      ", busy cycles of DMA queues within " + percent(bounds.queues) + " of all";
@@ -60,7 +60,7 @@ struct Prediction {
   Result result;
 };
 
-/// Short runs for the steady loops of one program.
+/// Short runs for the steady loops of a program.
 class Loops {
  public:
   Loops(const program::Program& program, std::vector<SteadyKernel> kernels, std::int64_t grown)
@@ -69,7 +69,7 @@ class Loops {
       for (const SteadyLoop& loop : kernel.loops) middle_[loop.loop] = kept_trips(loop.is, grown_, 1);
   }
 
-  /// Number of tile operations in all runs.
+  /// Number of tile operations of all runs together.
   double cost() const {
     double sum = cost(middle_);
     for (std::size_t kernel = 0; kernel < kernels_.size(); ++kernel)
@@ -103,7 +103,7 @@ class Loops {
   }
 
  private:
-  /// A choice has a bit for each loop of the kernel: trips of level `low`, or of the next level.
+  /// A choice has one bit per loop of the kernel: trips of level `low`, or of the next level.
   std::size_t choices(std::size_t kernel) const { return std::size_t{1} << kernels_[kernel].loops.size(); }
   static bool upper(std::size_t choice, std::size_t loop) { return (choice >> loop & 1) != 0; }
   bool all_middle(std::size_t kernel, int low, std::size_t choice) const {
@@ -166,7 +166,7 @@ bool beyond_counting(const std::vector<SteadyKernel>& kernels) {
   });
 }
 
-/// Predicts the result by short runs, unless they have more than `most` tile operations.
+/// Predicts the result by short runs; empty if these would have more than `most` tile operations.
 std::optional<Prediction> prediction(const program::Program& program, std::int64_t limit, const Places& places,
                                      const Run& run, const Expected& expected, std::int64_t grown, double most) {
   auto kernels = steady_loops(program, limit / 20, places, grown);
@@ -192,7 +192,7 @@ std::optional<Result> loops_extended(const program::Program& program, std::int64
   return std::move(best->result);
 }
 
-/// Extrapolates runs with a few of the equal calls; empty if there are too few, or time is not linear in their number.
+/// Extrapolates runs with a few of the equal calls; empty if there are too few calls, or time is not linear in them.
 std::optional<Result> calls_extended(const program::Program& program, std::int64_t limit, const Places& places,
                                      const Run& run, const Expected& expected) {
   const auto [first, last] = alike_calls(program);

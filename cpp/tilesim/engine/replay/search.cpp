@@ -22,7 +22,7 @@ class Search {
   Search(const program::Program& program, const Places& places, std::int64_t grown)
       : program_(program), places_(places), grown_(grown) {}
 
-  /// Shortens the outermost long steady loop of the heaviest kernel. Returns false if none exists.
+  /// Shortens the outermost long steady loop in the kernel with the most operations. Returns false if there is none.
   bool shorten_one() {
     program::Executions counter(program_, &instead_);
     best_ = {};
@@ -37,7 +37,7 @@ class Search {
     const auto known =
         std::find_if(found.begin(), found.end(), [&](const auto& k) { return k.kernel == best_kernel_; });
     (known == found.end() ? found.emplace_back(SteadyKernel{best_kernel_, {}}) : *known).loops.push_back(best_);
-    instead_[best_.loop] = 2 * fewest_trips;  // not longer than loops that are not shortened
+    instead_[best_.loop] = 2 * fewest_trips;  // loops that are not shortened are no longer than this
     return true;
   }
 
@@ -51,7 +51,7 @@ class Search {
     return other != instead_.end() ? other->second : loop.extent.is_constant() ? loop.extent.value() : 1;
   }
 
-  /// Searches the heaviest statement of each level for a loop to shorten.
+  /// Searches for a loop to shorten in the statement with the most operations on each level.
   void descend(const Statement& kernel, program::Executions& counter) {
     double trips = 1;
     for (const Statement* node = &kernel; node != nullptr; node = heaviest(*node, counter)) {

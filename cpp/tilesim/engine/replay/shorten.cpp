@@ -16,7 +16,7 @@ class Shortener {
  public:
   explicit Shortener(const TripCounts& kept) : kept_(kept) {}
 
-  /// Shortens loops in `short_one`, a copy of `block`.
+  /// Shortens the loops in `short_one`, a copy of `block`.
   void shorten(const Block& block, Block& short_one) {
     for (std::size_t i = 0; i < block.size(); ++i) {
       worked(16);

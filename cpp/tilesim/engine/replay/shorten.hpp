@@ -5,7 +5,7 @@
 
 namespace tilesim::engine::replay {
 
-/// The program with shorter loops. `kept`: number of trips per loop; the first and last trips keep their index.
+/// The program with shorter loops. `kept`: trips per loop to keep; the first and last trips keep their loop index.
 program::Program without_trips(const program::Program& program, const TripCounts& kept);
 
 /// The program with only the first `count` of the calls [first, last) in its main body.

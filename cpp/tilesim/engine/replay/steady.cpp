@@ -11,12 +11,12 @@ namespace tilesim::engine::replay {
 
 namespace {
 
-constexpr std::int64_t longest_period = 64;  ///< trips; longer periods of addresses are ignored
-constexpr std::int64_t first_trips = 2;      ///< first and last trips that may differ from the others
+constexpr std::int64_t longest_period = 64;  ///< in trips; longer periods of addresses are ignored
+constexpr std::int64_t first_trips = 2;      ///< number of first and of last trips that may differ from others
 constexpr std::int64_t most_samples = 512;   ///< limit on trips at which an expression is evaluated
 constexpr std::size_t most_symbols = 5;      ///< limit on symbols of an evaluated expression
 
-/// Collects divisors of floor divisions and remainders. `bent`: whether the expression is not linear.
+/// Collects the divisors of floor divisions and remainders. `bent`: set to true if the expression is not linear.
 void divisors(const Expr& expr, std::set<std::int64_t>& found, bool& bent) {
   using Kind = Expr::Kind;
   const Kind kind = expr.kind();
@@ -27,7 +27,7 @@ void divisors(const Expr& expr, std::set<std::int64_t>& found, bool& bent) {
   for (const Expr& argument : expr.arguments()) divisors(argument, found, bent);
 }
 
-/// Least common multiple of the steps; 0: longer than `longest_period`.
+/// Least common multiple of the steps; 0 if it exceeds `longest_period`.
 std::int64_t turns_of(const std::set<std::int64_t>& steps) {
   std::int64_t turns = 1;
   for (const std::int64_t step : steps) {
@@ -38,7 +38,7 @@ std::int64_t turns_of(const std::set<std::int64_t>& steps) {
   return turns;
 }
 
-/// Evaluates an expression for values of its symbols; the loop's index is the first one.
+/// Evaluates an expression for values of its symbols, of which the first is the loop's index.
 class Sampled {
  public:
   Sampled(const Expr& expr, const Trip& trip) {
@@ -66,7 +66,7 @@ class Sampled {
     return expr_(values_.data());
   }
 
-  /// Whether `holds()` is true for both ends of all other indices.
+  /// Whether `holds()` is true for the first and last values of all other indices.
   template <class Holds>
   bool everywhere(const Holds& holds, std::size_t symbol = 1) {
     if (symbol == names_.size()) return holds();
@@ -83,8 +83,8 @@ class Sampled {
   CompiledExpr expr_;
 };
 
-/// Whether an expression grows evenly with the index in the middle of its loop; with divisions, over as many trips as
-/// the divisors' common multiple.
+/// Whether the expression is linear in the index, except in the first and last trips. With divisions, steps of the
+/// divisors' common multiple must be linear.
 bool straight(const Expr& expr, const std::set<std::int64_t>& steps, const Trip& trip) {
   if (expr.reads_tensors() || expr.symbols().size() > most_symbols) return false;
   const std::int64_t turns = turns_of(steps), edge = first_trips * turns;
@@ -106,7 +106,7 @@ bool straight(const Expr& expr, const std::set<std::int64_t>& steps, const Trip&
   });
 }
 
-/// Bits between neighbours along each axis in memory, without padding to layout tiles.
+/// Bits between adjacent elements along each axis in memory, without padding to layout tiles.
 std::vector<std::int64_t> axis_bits(const program::Tensor& tensor, const std::vector<std::size_t>& order) {
   std::vector<std::int64_t> result(tensor.shape.size(), 0);
   std::int64_t stride = bits(tensor.dtype);
@@ -128,7 +128,7 @@ std::int64_t slope(const Expr& expr, const std::string& index) {
   return expr.evaluate(value) - low;
 }
 
-/// Adds the trips after which a transfer's position repeats: within layout tiles, bursts and channels.
+/// Adds the numbers of trips after which a transfer's position within layout tiles, bursts and channels repeats.
 void add_turns(const Moved& moved, const std::string& index, const Places& places, std::set<std::int64_t>& turns,
                std::set<std::int64_t>& later) {
   const program::Tensor& tensor = *moved.tensor;

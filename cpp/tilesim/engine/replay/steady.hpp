@@ -1,4 +1,4 @@
-// Finds loops whose trips repeat, and their periods.
+// Finds loops whose trips repeat, and the period of the repetition.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tilesim::engine::replay {
 
-/// Moduli of equivalent addresses: bytes of a burst, and bytes after which the channel order repeats.
+/// Addresses that differ by a multiple of these numbers are equivalent.
 struct Places {
   std::int64_t burst_bytes = 1;
   std::int64_t round_bytes = 1;
@@ -17,16 +17,16 @@ struct Places {
 struct Steady {
   std::int64_t trips = 0;
   std::int64_t period = 1;  ///< in trips
-  bool whole = true;        ///< all memory positions repeat with the period
+  bool whole = true;        ///< whether the positions in memory repeat with the period, too
 
   friend bool operator==(const Steady&, const Steady&) = default;
 };
 
-/// Whether all trips except the first and last ones are equal: no inner loop's length depends on the index, no
-/// expression reads values by the index, and no condition or extent changes in between.
+/// Whether all trips between the first and the last ones are equal: the loop index determines no length of an inner
+/// loop and no values that an expression reads, and conditions and extents do not change between them.
 bool steady(const Trip& trip);
 
-/// Number of trips after which positions within bursts, layout tiles and channels repeat. Periods above 64 trips are
+/// Number of trips after which positions within bursts, layout tiles and channels repeat. A period above 64 trips is
 /// ignored, and `whole` is then false.
 Steady repetition(const Trip& trip, const Places& places);
 

@@ -18,7 +18,7 @@ using program::Statement;
 using Names = std::map<std::string, std::string>;
 using Values = std::map<std::string, Expr>;
 
-/// Tensor of each function parameter in the first call.
+/// By formal name of a function: the tensor in the function's first call.
 Names first_actuals(const program::Program& program) {
   Names bound;
   const auto read = [&](const Block& body) {
@@ -37,7 +37,7 @@ class TripReader {
   TripReader(const program::Program& program, const TripCounts& instead, Trip& trip)
       : program_(program), instead_(instead), trip_(trip), names_(first_actuals(program)) {}
 
-  /// `hidden`: an inner loop has an index of the same name.
+  /// `hidden`: an inner loop has an index with the same name.
   void read(const Block& block, bool hidden) {
     for (const Statement& statement : block) {
       worked(16);
@@ -115,7 +115,7 @@ class TripReader {
   const TripCounts& instead_;
   Trip& trip_;
   Names names_;
-  const Values* values_ = nullptr;  ///< parameters of the current function; null: none
+  const Values* values_ = nullptr;  ///< parameters of the current function; null: main body
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ std::int64_t network_busy(const RunState& run) {
   const RoutedMemory* const routed = run.memory.routed();
   if (run.chip.memory == MemoryKind::ideal && !routed) return 0;
   if (!routed) return run.memory.longest_port();
-  // An endpoint passes one flit per cycle and direction, a link as many as its rate in the topology.
+  // A node passes one flit per cycle and direction; a link passes its rate in the topology.
   std::int64_t flits = 0;
   const std::vector<std::int64_t> of_links = routed->network().link_flits();
   for (std::size_t i = 0; i < of_links.size(); ++i) {

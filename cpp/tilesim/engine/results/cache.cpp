@@ -24,7 +24,7 @@ Json tensor_json(const cache::TensorUse& use) {
 
 }  // namespace
 
-/// Adds counters of all slices; memory traffic is then the traffic of the channels.
+/// Adds the counters of all slices. With a cache, memory traffic is the traffic of the channels.
 void add_cache(const RunState& run, Result& result, Busiest& busiest) {
   const cache::Tensors* const tensors = run.memory.tensors();
   if (!tensors) return;

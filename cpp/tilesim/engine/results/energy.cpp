@@ -1,4 +1,4 @@
-// Counts events that consume energy, and the machine's energy table; the report multiplies both.
+// Counts events that consume energy, and adds the machine's energy table; the report multiplies both.
 #include "tilesim/engine/results/results.hpp"
 
 namespace tilesim::engine {
@@ -11,7 +11,7 @@ struct Book {
   Result& result;
   std::vector<EnergyRate> table = {};
 
-  /// Adds a count by kernel, and the remainder without a kernel or in running kernels.
+  /// Adds a count, split by kernel; the remainder belongs to no kernel or to running kernels.
   template <class Number>
   void count(const Count& total, const Number& number) {
     std::vector<Caused> caused;
@@ -20,7 +20,7 @@ struct Book {
         caused.push_back({kernel.kernel, static_cast<double>(number(kernel.counters))});
     add_counts(result.counts, total, caused);
   }
-  /// Sets the energy of an item in femtojoules; 0: unknown. `part`: row of the energy that includes it.
+  /// Sets the energy of an item in femtojoules; 0: not given. `part`: row whose energy includes this item.
   void rate(const char* item, std::int64_t femtojoules, const char* part = "") {
     table.push_back({item, static_cast<double>(femtojoules), femtojoules != 0, true, part});
   }
@@ -40,7 +40,7 @@ void add_computes(const RunState& run, Book& book) {
   book.rate("vector operations", energy.vector_op);
 }
 
-/// Counts bytes that cores request from a level: of elements, and of padding in bursts and layouts.
+/// Counts the bytes that cores request from a level: those of elements, and padding to bursts and layouts.
 void add_asked(const RunState& run, Book& book, const char* part, const std::string& item, const char* level) {
   const Totals& totals = run.totals;
   const auto asked = static_cast<double>(totals.read_bytes + totals.written_bytes);
@@ -61,7 +61,7 @@ void add_memory(const RunState& run, Book& book) {
   } else {
     add_asked(run, book, "memory", "memory bytes", "DRAM");
   }
-  // The DRAM part's energies count its commands; the machine's energy per byte would count them twice.
+  // The energies of a DRAM part count its commands. The machine's energy per byte would count the same events again.
   const std::vector<MemorySystem::Energy> commands = run.memory.port().energy();
   for (const MemorySystem::Energy& one : commands) {
     result.counts.push_back({"memory", one.part, "DRAM", {}, static_cast<double>(one.count)});

@@ -75,7 +75,7 @@ void say_network(const RunState& run, const std::string& network, Said& said) {
     said.emplace_back("memory regions: the lookup treats a strided transfer as the same number of contiguous bytes");
 }
 
-/// Reports rejected computes: their number, and the first one of each reason.
+/// Reports computes without a kernel: per reason their number, and the first one.
 void say_refused(const std::map<std::string, std::string>& refused, Said& said) {
   constexpr std::size_t most_reasons = 8;
   std::map<std::string, std::pair<std::string, std::int64_t>> reasons;
@@ -92,7 +92,7 @@ void say_refused(const std::map<std::string, std::string>& refused, Said& said) 
   }
 }
 
-/// Reports closed forms without loads and stores, which differ from kernels that mainly move data.
+/// Reports closed forms without loads and stores, because they differ from kernels whose time is mainly data movement.
 void say_arithmetic_alone(const RunState& run, Said& said) {
   if (!run.totals.arithmetic_alone) return;
   Descriptor first = *run.totals.arithmetic_alone;
@@ -125,7 +125,7 @@ void say_computes(const Chip& chip, Said& said) {
   say_refused(refused, said);
 }
 
-/// Adds the computes of a run at instruction level: text, executions, cycles by which they moved their queue's end.
+/// Adds the computes of a run at instruction level: text, number of executions, cycles added to their queue's end.
 void add_live(const Chip& chip, Result& result) {
   if (!chip.options.live) return;
   const ComputeReport report = chip.options.computes->report();

@@ -18,7 +18,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
 
 namespace {
 
-/// End of the last stream; while jobs run, the current time or the end of started work.
+/// End of the last stream. If jobs are running, the current time or the end of started work, whichever is later.
 std::int64_t total_cycles(const RunState& run) {
   std::int64_t total = run.jobs.finish();
   if (run.jobs.live().empty()) return total;
@@ -58,7 +58,7 @@ void add_bound(const Busiest& busiest, Result& result) {
   result.bottleneck_share = std::min(1.0, bound.value);
 }
 
-/// Passes the numbers of lookups to the latency books.
+/// Reports the numbers of lookups to the latency books.
 void tell_books(const Chip& chip) {
   for (const std::unique_ptr<CoreKind>& kind : chip.kinds()) {
     const auto found = chip.options.sort_latencies.find(kind->name);

@@ -1,11 +1,11 @@
-// Builds the Result of a simulation. Each contributor adds fields and rows from the state at the end.
+// Builds the Result of a simulation from its state at the end.
 #pragma once
 
 #include "tilesim/engine/jobs/jobs.hpp"
 
 namespace tilesim::engine {
 
-/// The simulation's data for its Result.
+/// The parts of a simulation that the Result reports.
 struct RunState {
   const Chip& chip;
   const Totals& totals;
@@ -18,14 +18,14 @@ struct RunState {
 
 Result result_of(const RunState& run);
 
-/// Programs with the kernels of completed and running jobs.
+/// Programs, with counters of the kernels of completed and running jobs.
 using Programs = std::vector<ProgramRow>;
 Programs programs_of(const Jobs& jobs);  // jobs.cpp
 
-/// Busy time of the busiest unit of each type, to find the limiting one.
+/// Busy core cycles of the busiest unit of each type; the largest number tells which type limits the run.
 struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, dma = 0, launch = 0; };
 
-// Contributors of fields and rows.
+// Each function adds fields and rows to the Result.
 void add_units(const RunState& run, Result& result, Busiest& busiest);                           // units.cpp
 void add_channels(const RunState& run, Result& result, Busiest& busiest);                        // units.cpp
 void add_links(const RunState& run, Result& result, Busiest& busiest);                           // units.cpp
@@ -38,16 +38,16 @@ void add_energy(const RunState& run, const Programs& programs, Result& result); 
 void add_fidelity(const RunState& run, Result& result);                                          // fidelity.cpp
 void add_views(const RunState& run, Result& result);                                             // views.cpp
 
-/// Core cycles in which the busiest port or link moved bytes.
+/// Core cycles in which the busiest port or link moved bytes, over the entire run.
 std::int64_t network_busy(const RunState& run);  // bounds.cpp
-/// The same for one kernel, from its bytes: at the core ports of its program and, with routers, at channels.
+/// The same for one kernel, derived from its bytes at the core ports of its program and, with routers, at channels.
 std::int64_t network_busy(const RunState& run, const KernelCounters& kernel, const ProgramRow& program);
 
 struct Share {
   const char* name;
   double value;
 };
-/// The largest share; "latency" if all shares are below one half.
+/// The largest share; "latency" if no share reaches one half.
 Share largest(std::initializer_list<Share> shares);
 double ratio(std::int64_t part, std::int64_t whole);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto idle = static_cast<std::size_t>(UnitState::idle);
 
-/// A unit with busy and idle time only.
+/// A unit whose states are busy and idle only.
 UnitUse part(std::string name, const char* kind, std::int64_t busy, std::int64_t finish, std::int64_t bytes) {
   UnitUse use;
   use.unit = std::move(name);
@@ -80,7 +80,7 @@ void add_intervals(const RunState& run, Result& result) {
   result.labels = run.timeline.labels();
   result.intervals_dropped = run.timeline.dropped();
   if (!run.timeline.wanted()) return;
-  // Intervals refer to units by index in the sorted list.
+  // Intervals contain the index of their unit in the sorted list.
   const std::vector<Unit>& units = run.units.all();
   std::vector<std::int32_t> place(units.size());
   for (std::size_t i = 0; i < units.size(); ++i)

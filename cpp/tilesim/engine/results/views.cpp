@@ -1,4 +1,4 @@
-// Adds memory channels and network to a Result, except for busy times.
+// Adds memory channels and network to a Result, without busy times.
 #include <algorithm>
 
 #include "tilesim/engine/results/results.hpp"

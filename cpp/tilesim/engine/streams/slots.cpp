@@ -26,7 +26,7 @@ Slots::Slots(const program::CompiledProgram& program) : program_(program), slots
 
 Slots::Buffer& Slots::buffer(std::int32_t slot, std::int64_t version) { return turn(at(slot).buffers, version); }
 
-/// Throws a RaceError; an execution with find_races reports details.
+/// Throws a RaceError. An execution with find_races reports the details.
 void Slots::race(std::int32_t slot, std::int64_t version, const char* who) const {
   throw program::RaceError({std::string("a race: ") + who + " arrives when the buffer holds another version",
                             program_.program().name,
@@ -69,7 +69,7 @@ bool Slots::holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, 
 
 bool Slots::acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken) {
   Buffer& own = buffer(slot, version);
-  if (own.version >= version) return true;  // another queue of the same acquire was earlier
+  if (own.version >= version) return true;  // another queue of this acquire was first
   const bool overlaps = own.free && on_ended_bytes(slot, version, epoch);
   if (!own.free || overlaps) {
     (overlaps ? ended_waiting_ : at(slot).waiting).queues |= 1U << queue;
@@ -146,7 +146,7 @@ bool Slots::is_free(const Ended& ended) const {
   return own.version > ended.version || (own.version == ended.version && own.free);
 }
 
-/// Whether the buffer of a version overlaps bytes that an ended scope is still using.
+/// Whether the buffer of a version overlaps bytes that a slot of an ended scope still uses.
 bool Slots::on_ended_bytes(std::int32_t slot, std::int64_t version, std::int64_t epoch) const {
   if (ended_.empty()) return false;
   const program::CompiledSlot& own = program_.slots[static_cast<std::size_t>(slot)];

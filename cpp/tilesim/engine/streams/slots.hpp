@@ -1,4 +1,4 @@
-// The slots of a stream: rings of buffers, their versions, and the queues that wait for them.
+// The slots of a stream: rings of buffers, the version in each buffer, and the queues that wait for versions.
 #pragma once
 
 #include <array>
@@ -9,33 +9,33 @@
 
 namespace tilesim::engine {
 
-/// Waiters woken by an update: queues of the stream, and streams with a send.
+/// Waiters to wake after an update: a mask of the stream's queues, and a mask of streams whose queue head is a send.
 struct Woken {
   std::uint32_t queues = 0;
   std::uint64_t senders = 0;
 };
 
-/// The slots of a stream. Access to a version that its buffer no longer holds throws RaceError.
+/// The slots of a stream. Throws RaceError if a statement uses a version that its buffer no longer contains.
 class Slots {
  public:
   explicit Slots(const program::CompiledProgram& program);
 
-  // Called in text order.
-  void announce(std::int32_t slot, std::int64_t version);         ///< for an acquire
-  Woken receive(std::int32_t slot, std::int64_t version);         ///< for a later send
+  // Called by dispatch, in text order.
+  void announce(std::int32_t slot, std::int64_t version);         ///< dispatches an acquire
+  Woken receive(std::int32_t slot, std::int64_t version);         ///< dispatches a receive
   std::int32_t commits(std::int32_t slot, std::int64_t version);  ///< sequence number of the version's next commit
-  std::int64_t epoch() const { return epoch_; }                   ///< number of ended scopes with slots
+  std::int64_t epoch() const { return epoch_; }                   ///< number of ended scopes that had slots
   void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< ends a scope with these slots
 
-  // Called in order of time. Rejected calls are repeated when the queue (or sender) is woken.
+  // Called in order of time. If a call returns false, repeat it when the queue or sender is woken.
   bool holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, int queue);
-  /// `woken`: queues that wait for the version.
+  /// `woken`: receives the queues that wait for the version.
   bool acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken);
   Woken commit(std::int32_t slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
   Woken release(std::int32_t slot, std::int64_t version, int queue);
-  /// Whether the slot can receive the sender's next tile; sets its version.
+  /// Whether the slot has space for the sender's next tile; sets `version` to the tile's version.
   bool accepts(std::int32_t slot, std::uint64_t sender, std::int64_t& version);
-  void expect(std::int32_t slot, std::int64_t version);  ///< for a send in progress
+  void expect(std::int32_t slot, std::int64_t version);  ///< reserves a buffer for a send in progress
   Woken arrive(std::int32_t slot, std::int64_t version, std::int64_t pieces);
 
  private:
@@ -44,17 +44,17 @@ class Slots {
     std::int32_t next_sequence = 0;
     std::uint32_t released = 0;
     bool free = true;
-    std::uint64_t done_mask = 0;  ///< completed commits beyond next_sequence
+    std::uint64_t done_mask = 0;  ///< bit set of completed commits after next_sequence
     std::array<std::int32_t, 64> pending{};
   };
   struct Slot {
     std::vector<Buffer> buffers;
-    std::vector<std::int32_t> dispatched;  ///< per version modulo size: number of dispatched commits
-    std::int64_t received = 0, sent = 0;   ///< number of dispatched receives; of started sends
-    std::vector<std::int64_t> epochs;      ///< per receive modulo size
-    Woken waiting;                         ///< waiters for any change
+    std::vector<std::int32_t> dispatched;  ///< by version modulo size: number of dispatched commits
+    std::int64_t received = 0, sent = 0;   ///< numbers of dispatched receives; of started sends
+    std::vector<std::int64_t> epochs;      ///< by version modulo size: `epoch` of the receive
+    Woken waiting;                         ///< waiters for any change of the slot
   };
-  /// A buffer of an ended scope whose last version is still in use. Later scopes may use the same bytes.
+  /// A version that is in use after its scope has ended. Slots of later scopes may have the same bytes.
   struct Ended {
     std::int32_t slot = 0;
     std::int64_t version = 0, epoch = 0;
@@ -70,7 +70,7 @@ class Slots {
   std::vector<Slot> slots_;
   std::vector<Ended> ended_;
   std::int64_t epoch_ = 0;
-  Woken ended_waiting_;  ///< waiters for any of `ended_`
+  Woken ended_waiting_;  ///< waiters until an entry of `ended_` is free
 };
 
 }  // namespace tilesim::engine

@@ -24,7 +24,7 @@ void StreamTable::remove(const Stream& stream) {
   --count_;
 }
 
-/// Doubles the table; numbers that are distinct modulo its size stay distinct.
+/// Doubles the table. Numbers that differ modulo the old size also differ modulo the new size.
 void StreamTable::grow() {
   std::vector<Stream*> larger(2 * table_.size(), nullptr);
   for (Stream* stream : table_)

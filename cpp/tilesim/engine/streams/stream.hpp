@@ -1,4 +1,4 @@
-// An instruction stream of a job on a core, with its cursor, queues and slots.
+// The instruction stream of a job on one context of a core, with its cursor, queues and slots.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +23,23 @@ struct Stream {
 
   const program::CompiledProgram* program;
   program::Cursor cursor;
-  int number = 0;  ///< unique in the run; used by events
-  int place = 0;   ///< unique among current streams; used by tables
+  int number = 0;  ///< unique in the run; events refer to it
+  int place = 0;   ///< unique among current streams; index of tables
   std::int64_t virtual_core, context, physical_core = 0;
   JobState* job = nullptr;
   CoreKind* kind = nullptr;                    ///< type of its core
-  const program::Instruction* held = nullptr;  ///< next statement, resolved, whose queue is full
-  std::int64_t stalled_until = 0;              ///< by a launch or barrier
+  const program::Instruction* held = nullptr;  ///< the next statement if its queue is full
+  std::int64_t stalled_until = 0;              ///< end of a kernel launch; dispatch stops until then
   bool finished = false;
   std::vector<Queue> queues;
   Slots slots;
   std::int64_t done_until = 0;
-  std::vector<std::int32_t> scopes;  ///< enclosing named scopes
+  std::vector<std::int32_t> scopes;  ///< named scopes around the current statement
   KernelRuns kernels;
   std::int64_t entries_in_queues = 0;
 };
 
-/// Streams of running jobs by number. Numbers only increase, so that a lookup of a completed stream fails.
+/// Streams of running jobs by number. A number is never used again, so that a lookup of an ended stream fails.
 class StreamTable {
  public:
   void add(Stream& stream);  ///< assigns its number and place
@@ -60,12 +60,12 @@ class StreamTable {
   int next_ = 0;
 };
 
-/// Schedules a check of a queue's head.
+/// Schedules an event that examines the head of a queue.
 void wake(Agenda& agenda, Stream& stream, int queue, std::int64_t time);
 void wake_queues(Agenda& agenda, Stream& stream, std::uint32_t queues);
-/// Bit of a stream in sets of waiting senders.
+/// The stream's bit in masks of waiting senders.
 inline std::uint64_t sender_bit(const Stream& stream) { return 1ULL << (stream.number & 63); }
-/// Schedules checks of these streams' queues whose head is a send.
+/// Schedules events that examine the queues of these streams whose head is a send.
 void wake_senders(Agenda& agenda, const std::vector<std::unique_ptr<Stream>>& streams, std::uint64_t senders);
 
 }  // namespace tilesim::engine

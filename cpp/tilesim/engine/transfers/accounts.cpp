@@ -18,7 +18,7 @@ void Accounts::block(Stream& stream, Queue& queue, UnitState reason) {
 
 void Accounts::unblock(Stream& stream, Queue& queue) {
   if (queue.blocked_since < 0) return;
-  if (queue.open.empty()) {  // otherwise the unit is busy
+  if (queue.open.empty()) {  // if operations are in progress, the unit is busy
     Unit& unit = units_[queue.unit];
     const std::int64_t begin = std::max({queue.blocked_since, queue.busy_end, unit.busy_until});
     if (agenda_.now() > begin && stream.kind->core.contexts == 1)
@@ -82,7 +82,7 @@ void Accounts::transfer(Stream& stream, Queue& queue, const ResolvedStatement& s
     return settle_transfer(stream, queue, statement, started);
   }
   const std::int64_t stored = store ? statement.bytes - statement.index_bytes : 0;
-  if (store) {  // its indices were read
+  if (store) {  // a store reads its indices
     totals_.written_bytes -= statement.index_bytes;
     totals_.read_bytes += statement.index_bytes;
   }

@@ -46,7 +46,7 @@ bool Heads::start(Stream& stream, int queue, const ResolvedStatement& statement)
   }
 }
 
-/// Signals a counter; signals to other cores pass the network.
+/// Signals a counter. A signal to another core crosses the network.
 void Heads::signal(Stream& stream, int queue, const ResolvedStatement& statement) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t size = stream.program->counters[at(statement.counter)].second;

@@ -10,11 +10,11 @@ class Heads {
   Heads(const Chip& chip, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Sends& sends)
       : chip_(chip), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), sends_(sends) {}
 
-  /// Starts all statements that can start, from the head of the queue on.
+  /// Starts statements from the head of the queue on, until a statement cannot start.
   void advance(Stream& stream, int queue);
 
  private:
-  // They return whether the head has started (synchronization: has passed). Otherwise the queue will be woken.
+  // Each returns true if the queue can remove the statement. Otherwise an event or transfer continues the queue later.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
   bool wait(Stream& stream, int queue, const ResolvedStatement& statement);
   bool wait_counter(Stream& stream, int queue, const ResolvedStatement& statement);

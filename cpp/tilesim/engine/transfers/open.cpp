@@ -1,5 +1,5 @@
-// Operations whose end is not known at their start: transfers and sends through routers, and computes with a model.
-// Their commits, releases and counts wait for the end.
+// Operations whose end is not known at their start: transfers and sends through routers, and computes that a port
+// simulates. Their commits, releases and counts wait for the end.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -7,7 +7,7 @@
 
 namespace tilesim::engine {
 
-/// Runs memory and computes cycle by cycle, as neither may advance beyond an answer of the other.
+/// Advances memory and computes cycle by cycle, because neither may advance past an answer of the other.
 void Transfers::drain(std::int64_t until, CancelToken* cancel) {
   MemorySystem& memory = memory_.port();
   if (!computes_ || computes_->idle()) return memory.drain(until, cancel, done_);
@@ -56,8 +56,8 @@ std::int32_t Transfers::open(Stream& stream, int queue, const ResolvedStatement&
   return transfer;
 }
 
-/// Handles a transfer whose pieces are all in flight: the next queue entry may start, and the stream counts this one as
-/// incomplete.
+/// Handles a transfer whose pieces are all in flight: the next queue entry may start, but this transfer is not complete
+/// before its last answer.
 void Transfers::issued(Stream& stream, int queue, std::int32_t transfer) {
   open_[at(transfer)].issued = true;
   accounts_.pop(stream, stream.queues[at(queue)], false);
@@ -141,7 +141,7 @@ void Transfers::piece(std::int64_t value) {
   if (computed) wake_refused();
 }
 
-/// Releases operands that computes have read, before the computes complete.
+/// Releases operands that computes have read before the computes complete.
 void Transfers::release_consumed(Stream& stream, const Queue& queue) {
   for (const std::int32_t open : queue.open) {
     Open& own = open_[at(open)];
@@ -154,13 +154,13 @@ void Transfers::release_consumed(Stream& stream, const Queue& queue) {
   }
 }
 
-/// Retries computes that were rejected because their unit was busy.
+/// Offers computes again that were rejected because their unit was busy.
 void Transfers::wake_refused() {
   for (const auto& [waiting, number] : refused_) wake(agenda_, *waiting, number, agenda_.now());
   refused_.clear();
 }
 
-/// Records a complete transfer, send or compute, from its start until now.
+/// Records a transfer, send or compute that is complete now.
 void Transfers::end(Stream& stream, Queue& queue, const Open& own) {
   const std::int64_t last = std::max(agenda_.now(), own.passed);
   switch (own.statement.opcode) {
@@ -175,7 +175,7 @@ void Transfers::end(Stream& stream, Queue& queue, const Open& own) {
   }
 }
 
-/// Completes transfers of the queue, in order.
+/// Completes operations of the queue in order.
 void Transfers::finish(Stream& stream, Queue& queue) {
   while (!queue.open.empty()) {
     const std::int32_t transfer = queue.open.front();

@@ -10,11 +10,12 @@ class Sends {
   Sends(OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Totals& totals)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), totals_(totals) {}
 
-  /// Starts the head of a queue. Returns whether it is in flight; otherwise the queue is woken, or a transfer pops it.
+  /// Starts the send at a queue's head. Returns true if the queue can remove it; otherwise it continues the queue
+  /// later.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
 
  private:
-  /// Finds destinations and versions. Returns false if a destination has no space yet.
+  /// Finds streams and versions that receive the tile. Returns false if a receiver has no space yet.
   bool targets(Stream& stream, const ResolvedStatement& statement, std::vector<Transfers::Target>& found);
 
   OffChip& memory_;

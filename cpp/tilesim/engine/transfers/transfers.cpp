@@ -16,7 +16,7 @@ bool Transfers::start(Stream& stream, int queue, const ResolvedStatement& statem
     wake(agenda_, stream, queue, q.issue_ready);
     return false;
   }
-  if (statement.bytes == 0) {  // all elements outside the tensor: only the fill, which takes the issue time
+  if (statement.bytes == 0) {  // all elements are outside the tensor: the fill only takes the issue time
     q.issue_ready = stream.kind->after(now, issue);
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
     stream.kernels.used(statement.kernel, now, q.done_until);
@@ -38,7 +38,7 @@ bool Transfers::start(Stream& stream, int queue, const ResolvedStatement& statem
   return false;  // its last piece removes it from the queue
 }
 
-/// Whether the queue may have another piece in flight; otherwise a later event calls `chunk`.
+/// Whether the queue may have another piece in flight; if not, a later event calls `chunk`.
 bool Transfers::has_window(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t window = stream.kind->window;
@@ -67,8 +67,8 @@ Request Transfers::next_piece(const Stream& stream, int queue) {
   return request;
 }
 
-/// Requests parts from other cores, in pieces through the network. Returns false if parts are left; a later event then
-/// continues.
+/// Requests the parts of other cores, in pieces through the network. Returns false if parts are left, which a later
+/// event requests.
 bool Transfers::fetch(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const ResolvedStatement& statement = q.statements.front();
@@ -111,7 +111,7 @@ bool Transfers::fetch(Stream& stream, int queue) {
   return true;
 }
 
-/// A transfer within scratchpads: inside the core it passes only the DMA engine, in one piece.
+/// A transfer within scratchpads. The part inside the core uses only the DMA engine, in one piece.
 void Transfers::copy(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t now = agenda_.now();
@@ -128,7 +128,7 @@ void Transfers::copy(Stream& stream, int queue) {
   q.transferring = false;
   const bool opened = statement.held && memory_.port().answers_later();
   if (!opened && q.open.empty()) return ended(stream, queue);
-  if (!opened) open(stream, queue, statement, q.started);  // to complete in order
+  if (!opened) open(stream, queue, statement, q.started);  // so that it completes in order
   const std::int32_t transfer = q.open.back();
   open_[at(transfer)].passed = q.finish;
   issued(stream, queue, transfer);
@@ -157,7 +157,7 @@ void Transfers::chunk(Stream& stream, int queue) {
     accounts_.passes(stream, q.statements.front(), piece.bytes);
     const std::int64_t passed = kind.after(now, ceil_div(piece.bytes, kind.core.dma.bytes_per_cycle));
     const std::int64_t next = later ? std::max(now + 1, passed) : passed;
-    q.finish = std::max({q.finish, offered.completion.cycle(), next});  // the last byte also passes the DMA engine
+    q.finish = std::max({q.finish, offered.completion.cycle(), next});  // the last byte also has to pass the DMA engine
     if (q.left > 0 && next == now) continue;
     if (q.left > 0) return agenda_.push(EventKind::chunk, next, stream.number, queue);
     q.issue_ready = next;
@@ -168,7 +168,7 @@ void Transfers::chunk(Stream& stream, int queue) {
   }
 }
 
-/// Completes the transfer at the head of the queue.
+/// Completes the transfer at the queue's head.
 void Transfers::ended(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const std::int64_t done = stream.kind->after(q.finish, stream.kind->core.dma.latency_cycles);

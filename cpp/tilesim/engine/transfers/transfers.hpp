@@ -1,4 +1,4 @@
-// Runs loads, stores and asynchronous operations: sends through routers, and computes.
+// Runs loads, stores, sends through routers, and computes that a port simulates.
 #pragma once
 
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace tilesim::engine {
 
-/// A commit, release or signal, with its delay.
+/// An effect of a commit, release or signal statement.
 struct Effect {
   EventKind kind = EventKind::commit;
   std::int32_t port = 0;
   Details details;         ///< release: version, queue
-  std::int64_t delay = 0;  ///< cycles after its predecessors in the queue have completed
+  std::int64_t delay = 0;  ///< cycles after the preceding statements of the queue have completed
 };
 
 class Transfers {
@@ -21,31 +21,31 @@ class Transfers {
   Transfers(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts)
       : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
-  /// Starts the head of a queue. Returns whether it is complete; otherwise it is in progress, or the queue is woken.
+  /// Starts the transfer at a queue's head. Returns true if it is complete; otherwise the queue continues later.
   bool start(Stream& stream, int queue, const ResolvedStatement& statement);
-  void chunk(Stream& stream, int queue);            ///< starts the next piece
+  void chunk(Stream& stream, int queue);            ///< starts the next piece of the transfer in progress
   using Target = std::pair<Stream*, std::int64_t>;  ///< stream and version
-  /// Starts the send of a tile through routers. Returns the same as `start`.
+  /// Starts a send through routers. Returns the same as `start`.
   bool send(Stream& stream, int queue, const ResolvedStatement& statement, std::vector<Target> targets);
-  /// Starts a compute that a model simulates. Returns the same as `start`.
+  /// Offers a compute to the compute port. Returns the same as `start`.
   bool compute(Stream& stream, int queue, const ResolvedStatement& statement, const History& history);
-  void piece(std::int64_t value);  ///< handles the answer to a piece
-  /// Applies an effect when the preceding statements of the queue are complete, at `time` or later.
+  void piece(std::int64_t value);  ///< processes the answer to a piece
+  /// Applies an effect at `time`, or later when the queue's preceding statements are complete.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs components that answer later, up to the next event. Returns false if none has work before `limit`.
+  /// Advances memory and computes up to the next event. Returns false if none of them has work before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
   bool idle() const { return memory_.port().idle() && (!computes_ || computes_->idle()); }
 
  private:
-  /// An operation in progress that is answered later.
+  /// An operation in progress whose answer arrives later.
   struct Open {
     ResolvedStatement statement;
     Stream* stream = nullptr;
     int queue = 0;
-    std::int64_t started = 0, left = 0;     ///< left: number of pieces
-    std::int64_t passed = 0;                ///< time of the last byte through the DMA engine
-    bool issued = false, consumed = false;  ///< all pieces issued; a compute's operands have been read
-    std::vector<Target> targets;            ///< destinations of a send
+    std::int64_t started = 0, left = 0;     ///< left: number of unanswered pieces
+    std::int64_t passed = 0;                ///< time at which the last byte passed the DMA engine
+    bool issued = false, consumed = false;  ///< whether all pieces were issued; whether operands were read
+    std::vector<Target> targets;            ///< receivers of a send
     std::vector<Effect> after;
   };
   static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Milestone
@@ -70,11 +70,11 @@ class Transfers {
   Agenda& agenda_;
   Units& units_;
   Accounts& accounts_;
-  ComputePort* computes_;  ///< null: none
+  ComputePort* computes_;  ///< null: closed forms
   std::vector<Open> open_;
   std::vector<std::int32_t> free_open_;
   std::vector<Done> done_;
-  std::vector<std::pair<Stream*, int>> refused_;  ///< queues of computes that wait for any answer
+  std::vector<std::pair<Stream*, int>> refused_;  ///< queues of rejected computes that wait for any answer
 };
 
 }  // namespace tilesim::engine

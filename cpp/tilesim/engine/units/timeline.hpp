@@ -1,4 +1,4 @@
-// Busy intervals of units, up to a given number.
+// Busy intervals of units. The timeline drops intervals above a given number.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Timeline {
  public:
   Timeline(bool wanted, std::int64_t most) : wanted_(wanted), most_(most) {}
   bool wanted() const { return wanted_; }
-  /// Number of a text, for `add`.
+  /// Number of a label, for `add`.
   std::int32_t text(const std::string& text) {
     const auto [found, fresh] = text_of_.try_emplace(text, static_cast<std::int32_t>(texts_.size()));
     if (fresh) texts_.push_back({text, -1});
@@ -32,8 +32,8 @@ class Timeline {
     }
     intervals_.push_back({unit, own.label, start, finish});
   }
-  const std::vector<Interval>& intervals() const { return intervals_; }  ///< with unit numbers
-  const std::vector<std::string>& labels() const { return labels_; }     ///< in order of first intervals
+  const std::vector<Interval>& intervals() const { return intervals_; }  ///< units as numbers
+  const std::vector<std::string>& labels() const { return labels_; }     ///< in order of their first interval
   std::int64_t dropped() const { return dropped_; }
 
  private:

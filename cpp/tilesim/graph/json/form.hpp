@@ -7,9 +7,8 @@
 //                 "outputs": ["value"], "aliases": [{"output": 0, "input": 1}]}],
 //  "weights": {"name": {"dtype", "shape", "source": "random" | "data" | "file", ..}}}
 //
-// May be left out: name, main (the last function), inputs, operands, results or their types (inferred), attributes,
-// functions, source, aliases, weights. Results without a name are called as the operation, then name.1,
-// name.2.
+// Optional: name, main (default: the last function), inputs, operands, results or their types (inferred), attributes,
+// functions, source, aliases, weights. Results without a name are named after the operation: name, name.1, name.2.
 #pragma once
 
 #include <string>
@@ -24,10 +23,10 @@ inline constexpr std::int64_t inline_elements = 1024;  ///< larger weights in me
 Json from_type(const TensorType& type);
 TensorType read_type(ObjectReader& reader);
 Json from_weight(const Weight& weight);
-/// `directory`: base of relative paths of weight files, which must be below it unless `anywhere`.
+/// `directory`: base of relative paths of weight files. Files must be in it or below, unless `anywhere` is true.
 Weight read_weight(const Json& json, const std::string& directory, bool anywhere);
 Json from_attribute(const Attribute& value);
-/// Reads an attribute by its declared type.
+/// Reads an attribute of the type that `info` declares.
 Attribute read_attribute(const Json& json, const AttributeInfo& info);
 
 }  // namespace tilesim::json_form

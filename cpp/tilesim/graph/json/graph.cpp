@@ -28,7 +28,7 @@ Json named(const Value& value) {
   return json;
 }
 
-/// The annotation of an entry with member "sharding", if it has one.
+/// The annotation in member "sharding" of an entry; null if the entry has none.
 std::shared_ptr<const Sharding> read_sharding(ObjectReader& entry) {
   const Json* text = entry.optional("sharding");
   if (!text) return nullptr;
@@ -199,8 +199,8 @@ class GraphReader {
     return found;
   }
 
-  /// The values from one of `reader`'s own back to `value`, each of which the next one is made from, if there are such:
-  /// a cycle.
+  /// A cycle: the values from one operand of `reader` back to `value`, each computed from the next. Empty if there is
+  /// none.
   static std::vector<std::string> cycle_from(const std::map<std::string, const Json*>& producers,
                                              const std::string& value, const Json& reader) {
     std::map<std::string, std::string> towards{{value, value}};
@@ -293,7 +293,7 @@ class GraphReader {
     }
   }
 
-  /// Infers the result types; the file may state them as well, and must then agree.
+  /// Infers the result types. If the file gives types, they must agree.
   void define_results(std::size_t number, Values& values, Op op, const Json& results, const Json& place) {
     std::vector<std::string> names = result_names(place);
     op.results.assign(names.size(), no_value);
@@ -321,7 +321,7 @@ class GraphReader {
     function.ops.push_back(std::move(op));
   }
 
-  /// The annotation, if there is one.
+  /// The annotation of a result; null if it has none.
   static std::shared_ptr<const Sharding> check_stated(const Json& result, const TensorType& type) {
     ObjectReader reader(result);
     reader.string("name");
@@ -337,11 +337,11 @@ class GraphReader {
 
   const Json& json_;
   Graph graph_;
-  static constexpr std::size_t most_shown = 12;  ///< names in a message
-  std::map<std::string, std::int32_t> numbers_;  ///< of functions
+  static constexpr std::size_t most_shown = 12;  ///< limit on names in a message
+  std::map<std::string, std::int32_t> numbers_;  ///< by name of function
   std::vector<const Json*> sources_;
   std::vector<bool> done_, open_;
-  int depth_ = 0;  ///< functions that are open
+  int depth_ = 0;  ///< number of functions that are being read
 };
 
 }  // namespace

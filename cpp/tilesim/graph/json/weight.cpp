@@ -30,7 +30,7 @@ std::string base64(const Array& array) {  // RFC 4648
 Array from_base64(const Json& json, const TensorType& type) {
   const std::string& text = json.as_string();
   const auto count = static_cast<std::size_t>(element_count(type.shape) * host_bytes(type.dtype));
-  if (text.size() != (count + 2) / 3 * 4)  // before memory is taken: the file says how much
+  if (text.size() != (count + 2) / 3 * 4)  // checked before memory is allocated
     json.fail("base64 data of the wrong length", std::to_string((count + 2) / 3 * 4) + " characters");
   Array array(type.dtype, type.shape);
   auto* bytes = reinterpret_cast<unsigned char*>(array.bytes());
@@ -48,7 +48,7 @@ Array from_base64(const Json& json, const TensorType& type) {
   return array;
 }
 
-/// JSON has no infinities and no NaN: they are texts.
+/// Writes infinities and NaN as texts, because JSON has no such numbers.
 Json from_double(double value) {
   if (std::isnan(value)) return Json("nan");
   if (std::isinf(value)) return Json(value > 0 ? "inf" : "-inf");
@@ -65,7 +65,8 @@ double read_double(const Json& json) {
 
 bool exact_as_double(DType dtype) { return is_float(dtype); }
 
-/// NaN payloads other than the usual one are lost in text; such arrays stay base64.
+/// Whether an array may be written as numbers. Text would lose NaN payloads except the usual one, so such arrays are
+/// base64.
 bool readable(const Array& array) {
   if (array.size() > inline_elements || dtype_class(array.dtype()) == DTypeClass::complex ||
       array.dtype() == DType::u64)
@@ -181,7 +182,7 @@ Json from_weight(const Weight& weight) {
 
 namespace {
 
-/// A weight's file as its graph's file names it; none for one that lies in a .tsim itself.
+/// Path of a weight's file as the graph's file gives it; empty if the weight is in the .tsim file.
 std::string read_path(const Json& json, const std::string& directory, bool anywhere) {
   const std::filesystem::path path = json.as_string();
   if (path.empty()) return {};

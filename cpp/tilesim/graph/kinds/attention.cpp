@@ -13,7 +13,7 @@ void check_cache(const Op& op, Types operands) {
     refuse("the query heads are not a multiple of the key heads",
            std::to_string(heads) + " and " + std::to_string(groups), "a multiple");
   const bool paged = present(operands, attention_pages);
-  const std::int64_t lead = paged ? k.shape[0] : batch;  // pages, which rows of the batch share
+  const std::int64_t lead = paged ? k.shape[0] : batch;  // batch rows share pages
   want_shape(k, {lead, groups, k.shape[2], q.shape[3]}, "k");
   want_shape(v, {lead, groups, k.shape[2], v.shape[3]}, "v");
   if (paged) {
@@ -60,7 +60,7 @@ std::vector<TensorType> infer_attention(const Op& op, Types operands, const Grap
   return results;
 }
 
-/// Dims b, g (key heads), p (queries' heads per key head), s, e; reduced: t (keys), d.
+/// Dims b, g (key heads), p (query heads per key head), s, e; reduced dims: t (keys), d.
 Domain attention_domain(const Op& op, Types operands, std::span<const TensorType> results) {
   enum : std::uint8_t { b, g, p, s, e, t, d };
   const AttentionShape shape = attention_shape(op, operands);

@@ -9,10 +9,11 @@ namespace {
 
 using Results = std::span<const TensorType>;
 
-/// Whether groups may have different sizes, because shapes do not depend on the size; shorter ones are padded with -1.
+/// Whether groups may have different sizes, because shapes do not depend on the size. Shorter groups are padded with
+/// -1.
 bool may_be_short(Kind kind) { return kind == Kind::all_reduce || kind == Kind::broadcast_devices; }
 
-/// Size of the largest group. Checks that groups are disjoint, and equally large where shapes depend on the size.
+/// Size of the largest group. Checks that groups are disjoint and, if shapes depend on the size, of equal size.
 std::int64_t group_size(const Op& op) {
   const Integers groups = op.attributes.integers("groups", {});
   const std::int64_t size = op.attributes.integer("group_size", 1);

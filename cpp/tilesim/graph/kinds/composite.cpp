@@ -55,7 +55,7 @@ namespace {
 
 using Results = std::span<const TensorType>;
 
-/// Dims d0.. over x, and for each of `dims` a second dim r0.., reduced, over the row.
+/// Dims d0.. over x, and for each of `dims` a reduced dim r0.. over the row.
 Domain row_domain(const TensorType& x, const Integers& dims) {
   Domain domain = over(x.shape);
   Access read = identity(rank(x));

@@ -1,4 +1,4 @@
-// while and branch: operations that choose which function runs, or how often.
+// while and branch: operations that decide which function runs, or how often.
 #include "tilesim/graph/kinds/rules.hpp"
 
 namespace tilesim::rules {

@@ -116,7 +116,7 @@ ValueId batch_norm(Expander& expander, const std::vector<ValueId>& operands) {
   const Integers dims{expander.op().attributes.integer("feature_dim")};
   const ValueId x = expander.widened(operands[0]);
   const DType dtype = expander.type(x).dtype;
-  // Computes the factor per channel first, so that constant parameters fold into it.
+  // Computes the factor per channel first, so that constant parameters can be folded.
   const ValueId epsilon = expander.number(expander.op().attributes.number("epsilon"), dtype);
   const ValueId variance = expander.apply("plus", Function::add, {expander.back(operands[4], dtype), epsilon});
   const ValueId rstd = expander.apply("rstd", Function::rsqrt, {variance});
@@ -178,7 +178,7 @@ int replace_operations(Graph& graph, const std::function<bool(const Op&)>& which
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
     if (std::ranges::none_of(function.ops, which)) continue;
-    // Puts constants first: the builder reuses existing constants anywhere in the function.
+    // Moves constants to the front, because the builder reuses existing constants anywhere in the function.
     std::ranges::stable_partition(function.ops, [](const Op& op) { return op.kind == Kind::constant; });
     const std::vector<int> uses = edit::use_counts(function);
     Builder builder(graph, function.name);

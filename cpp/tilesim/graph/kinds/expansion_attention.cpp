@@ -1,5 +1,5 @@
-// attention in primitives: two products around a masked softmax. Queries of the heads that share a key head are rows of
-// one product, which is a reshape of q.
+// attention in primitives: two products around a masked softmax. The queries of heads that share a key head are rows of
+// one product, by a reshape of q.
 #include <cmath>
 #include <limits>
 
@@ -20,7 +20,7 @@ struct AttentionExtents {
   Shape grouped(std::int64_t last) const { return {batch, key_heads, heads / key_heads * queries, last}; }
 };
 
-/// The first `count` positions of an axis; the value itself if it has no more.
+/// The first `count` positions of an axis; the value itself if the axis has no more.
 ValueId first_of(Expander& expander, const char* name, ValueId x, std::int64_t axis, std::int64_t count) {
   Shape limit = expander.shape(x);
   if (limit[at(axis)] == count) return x;
@@ -52,10 +52,10 @@ ValueId positions(Expander& expander, const char* name, Shape shape, std::int64_
 
 struct Span {
   bool causal;
-  std::int64_t offset, window;  ///< offset: of a row whose keys are all there
+  std::int64_t offset, window;  ///< offset: for a row with all keys
   ValueId lengths = no_value;   ///< [B, 1, 1, 1] i32
-  ValueId shift = no_value;     ///< of each row's queries against those of a whole one: [B, 1, 1, 1] i32
-  /// Whether a query may see no key at all, without regard to masks.
+  ValueId shift = no_value;     ///< by which a row's queries precede those of a full row: [B, 1, 1, 1] i32
+  /// Whether a query may see no key, if masks are ignored.
   bool hides_rows(const AttentionExtents& e) const {
     return lengths != no_value || (causal && offset < 0) || (window > 0 && e.queries + offset - window >= e.keys);
   }
@@ -74,14 +74,14 @@ Span span_of(Expander& expander, const AttentionExtents& e, const AttentionShape
   Span span{attributes.flag("causal"), shape.offset(expander.op(), e.keys), attributes.integer("window", 0)};
   if (lengths == no_value) return span;
   span.lengths = expander.reshaped("lengths", narrowed(expander, lengths), {e.batch, 1, 1, 1});
-  const bool ends = attributes.find("causal_offset") == nullptr;  // queries are the last ones of their row
+  const bool ends = attributes.find("causal_offset") == nullptr;  // queries are the last positions of their row
   if (ends && (span.causal || span.window > 0))
     span.shift = expander.apply("shift", Function::subtract,
                                 {span.lengths, expander.number(static_cast<double>(e.keys), DType::i32)});
   return span;
 }
 
-/// Bool: keys that causality, window and row length let a query see; no_value if it sees all.
+/// Bool: whether causality, window and row length let a query see a key; no_value if all see all.
 ValueId visible(Expander& expander, const AttentionExtents& e, const Span& span) {
   if (!span.causal && span.window == 0 && span.lengths == no_value) return no_value;
   const ValueId key = positions(expander, "key", {1, e.keys}, 1);
@@ -102,7 +102,7 @@ ValueId visible(Expander& expander, const AttentionExtents& e, const Span& span)
   return seen;
 }
 
-/// Applies soft cap and masks to the scores; hidden scores become -inf.
+/// Applies soft cap and masks to the scores. Hidden scores become -inf.
 ValueId masked_scores(Expander& expander, const AttentionExtents& e, const Span& span, ValueId scores, ValueId mask) {
   const DType dtype = expander.type(scores).dtype;
   const Attributes& attributes = expander.op().attributes;
@@ -123,7 +123,7 @@ ValueId masked_scores(Expander& expander, const AttentionExtents& e, const Span&
   return expander.apply("masked", Function::select, {seen, scores, lowest});
 }
 
-/// Replaces rows without a visible key by zeros; their softmax is 0 / 0.
+/// Replaces rows without a visible key by zeros, because their softmax is 0 / 0.
 ValueId zero_hidden_rows(Expander& expander, ValueId scores, ValueId weights) {
   const DType dtype = expander.type(scores).dtype;
   const ValueId lowest = expander.number(-std::numeric_limits<double>::infinity(), dtype);
@@ -132,7 +132,7 @@ ValueId zero_hidden_rows(Expander& expander, ValueId scores, ValueId weights) {
   return expander.apply("weights", Function::select, {hidden, expander.number(0, dtype), weights});
 }
 
-/// [B, H, S]: largest score plus the logarithm of the sum of exponentials; -inf for rows that see no key.
+/// [B, H, S]: logarithm of the sum of exponentials of the scores; -inf for rows that see no key.
 ValueId log_sum(Expander& expander, const AttentionExtents& e, ValueId scores) {
   const DType dtype = expander.type(scores).dtype;
   const ValueId lowest = expander.number(-std::numeric_limits<double>::infinity(), dtype);
@@ -146,7 +146,7 @@ ValueId log_sum(Expander& expander, const AttentionExtents& e, ValueId scores) {
   return expander.reshaped("lse.shape", lse, {e.batch, e.heads, e.queries});
 }
 
-/// Returns the page table [B, P]; given row lengths, pages beyond a row's length are 0.
+/// Returns the page table [B, P]. If row lengths are given, pages after a row's length are 0.
 ValueId read_pages(Expander& expander, const AttentionShape& shape, ValueId pages, ValueId lengths) {
   const std::int64_t count = ceil_div(shape.keys, shape.page);
   pages = narrowed(expander, first_of(expander, "table", pages, 1, count));
@@ -178,7 +178,7 @@ ValueId cached(Expander& expander, const char* name, const AttentionShape& shape
   return first_of(expander, name, all, 2, shape.keys);
 }
 
-/// Replaces rows that no query sees by zeros: unused rows of a cache may hold anything, also NaN.
+/// Replaces rows that no query sees by zeros, because unused rows of a cache may contain anything, even NaN.
 ValueId filled_values(Expander& expander, const AttentionExtents& e, const Span& span, ValueId values) {
   if (span.lengths == no_value) return values;
   const ValueId row = positions(expander, "row", {e.keys, 1}, 0);

@@ -9,7 +9,7 @@ namespace {
 
 using Results = std::span<const TensorType>;
 
-/// Extents of the batch axes of a gather: those of indices without the index vector.
+/// Extents of a gather's batch axes: those of the indices without the index vector.
 Shape batch_shape(const TensorType& indices, std::int64_t vector_dim) {
   Shape shape = indices.shape;
   if (vector_dim < rank(indices)) shape.erase(shape.begin() + vector_dim);
@@ -77,7 +77,7 @@ Domain embedding_domain(const Op&, Types operands, Results results) {
   return domain;
 }
 
-/// One integer scalar per axis of x, from operand `first` on.
+/// Requires one integer scalar per axis of x, from operand `first` on.
 void check_starts(const TensorType& x, Types operands, std::size_t first) {
   if (operands.size() - first != x.shape.size())
     refuse("wrong number of start operands", std::to_string(operands.size() - first),

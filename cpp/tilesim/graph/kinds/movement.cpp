@@ -253,7 +253,7 @@ void add_movement(std::vector<KindInfo>& table) {
   concat.domain = opaque_domain;
   table.push_back(std::move(concat));
 
-  // layout: the copy exists to change the layout in memory and is never a no-op.
+  // layout: the copy changes the layout in memory and is never a no-op.
   KindInfo copy = movement(Kind::copy, "copy");
   copy.attributes = {optional("layout", A::flag)};
   copy.infer = infer_copy;

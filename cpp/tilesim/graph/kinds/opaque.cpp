@@ -1,4 +1,4 @@
-// opaque: a user-defined operation, looked up by its name when it is executed.
+// opaque: a user-defined operation, found by name when it is executed.
 #include <charconv>
 
 #include "tilesim/graph/kinds/rules.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 [[noreturn]] void no_type(const std::string& text) { refuse("not the type of a result", text, "such as f32[2, 3]"); }
 
-/// "f32[2, 3]", "i8[]".
+/// Parses "f32[2, 3]" or "i8[]".
 TensorType type_of(const std::string& text) {
   const std::size_t open = text.find('[');
   if (open == std::string::npos || text.back() != ']') no_type(text);

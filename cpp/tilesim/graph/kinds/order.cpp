@@ -62,7 +62,7 @@ std::vector<TensorType> infer_top_k(const Op& op, Types operands, const Graph&) 
   return {values, indices};
 }
 
-/// One comparison of every element with the least of the k kept ones.
+/// Compares every element once with the smallest of the k kept elements.
 Flops top_k_flops(const Op&, Types operands, Results) {
   Flops flops;
   flops.simple = static_cast<double>(count(*operands[0]));

@@ -30,7 +30,7 @@ ContractAxes contract_axes(const Op& op, const TensorType& a, const TensorType& 
   return result;
 }
 
-/// A hint for two matrices, one of which would fit if it were transposed.
+/// A suggestion for two matrices that would match if one of them were transposed.
 std::string transposed(const TensorType& a, const TensorType& b, std::int64_t left, std::int64_t right) {
   if (rank(a) != 2 || rank(b) != 2) return {};
   if (a.shape[at(1 - left)] == b.shape[at(right)]) return "Transpose a: a.transpose(1, 0)";
@@ -60,7 +60,7 @@ std::string conversion(DType dtype) {
   return "Convert an operand: x.convert('" + to + "'), in PyTorch x.to(dtype)";
 }
 
-/// Result dtype of a product: the attribute, or the operands' common dtype (i32 for integers narrower than 32 bits).
+/// Result dtype of a product: the attribute, or the operands' common dtype (i32 for integers below 32 bits).
 DType product_dtype(const Op& op, const TensorType& a, const TensorType& b) {
   const bool same_sort = is_float(a.dtype) == is_float(b.dtype) && is_integer(a.dtype) == is_integer(b.dtype);
   if (!same_sort || a.dtype == DType::boolean)
@@ -79,7 +79,7 @@ DType product_dtype(const Op& op, const TensorType& a, const TensorType& b) {
   return a.dtype;
 }
 
-/// Checks a storage format; "block:" is followed by the extent of a block in elements.
+/// Checks a storage format. After "block:" comes the extent of a block in elements.
 void check_format(const Op& op, const std::string& attribute) {
   static const std::vector<std::string> known{"dense", "bitmap", "csr", "csc", "2:4", "zero_tiles", "block:32"};
   const std::string format = op.attributes.text(attribute, "dense");
@@ -90,7 +90,7 @@ void check_format(const Op& op, const std::string& attribute) {
            "dense, bitmap, csr, csc, block:N, 2:4, zero_tiles");
 }
 
-/// The second operand without compression: a 2:4 element holds eight elements along the one contracted axis.
+/// The second operand without compression: a 2:4 element is eight elements along the single contracted axis.
 TensorType expanded(const Op& op, const TensorType& a, const TensorType& b) {
   if (!is_two_of_four(b.dtype)) return b;
   const Integers from = axes(op, "a_contract", rank(a)), to = axes(op, "b_contract", rank(b));
@@ -125,7 +125,7 @@ std::vector<TensorType> infer_contract(const Op& op, Types operands, const Graph
   return {result};
 }
 
-/// Appends dims called stem (one) or stem0, stem1, ... and returns the index of the first.
+/// Appends dims named `stem` (if one) or stem0, stem1, ...; returns the index of the first.
 int add_dims(Domain& domain, const std::string& stem, const Shape& shape, const Integers& axes, bool reduction) {
   const int first = static_cast<int>(domain.extents.size());
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -189,7 +189,7 @@ struct ConvolutionShape {
   std::string spatial;  ///< letters in the order of x_labels
   Integers strides, pads, window_dilation, input_dilation;
   std::int64_t groups = 1, batch_groups = 1;
-  Integers x, w, y;  ///< axes: N (O, N), C (I, C), then the spatial letters
+  Integers x, w, y;  ///< axes: N (O, N), C (I, C), then spatial letters
 };
 
 /// Axes of `labels` for lead[0], lead[1] and each spatial letter.
@@ -270,7 +270,7 @@ int add_dim(Domain& domain, const std::string& name, std::int64_t extent, bool r
   return static_cast<int>(domain.extents.size()) - 1;
 }
 
-/// group * size + dim; dim alone if there is one group.
+/// group * size + dim; only dim if there is one group.
 AxisAccess grouped(int group, std::int64_t size, int dim) {
   AxisAccess access;
   if (group >= 0) access.terms.push_back({group, size});
@@ -278,7 +278,7 @@ AxisAccess grouped(int group, std::int64_t size, int dim) {
   return access;
 }
 
-/// Letters as dim names: o<letter> for outputs, k<letter> for taps.
+/// Name of the dim of a letter: o<letter> for outputs, k<letter> for taps.
 std::string dim_name(char prefix, char letter) {
   return {prefix, letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter};
 }

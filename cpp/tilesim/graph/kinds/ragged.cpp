@@ -1,12 +1,12 @@
-// ragged_contract: a product whose rows choose their matrix by group, as in a mixture of experts.
+// ragged_contract: a product whose rows select their matrix by group, as in a mixture of experts.
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 
 namespace tilesim::rules {
 namespace {
 
-/// a [M, K], b [G, K, N] (or [G, N, K]), group_sizes [G]: the first group_sizes[0] rows of a meet b[0], the next b[1],
-/// and so on; rows beyond the sum of the sizes give zeros.
+/// a [M, K], b [G, K, N] (or [G, N, K]), group_sizes [G]: multiplies the first group_sizes[0] rows of a by b[0], the
+/// next rows by b[1], and so on; rows after the sum of the sizes give zeros.
 std::vector<TensorType> infer_ragged(const Op& op, Types operands, const Graph&) {
   const TensorType &a = *operands[0], &b = *operands[1], &sizes = *operands[2];
   want_rank(a, 2, "a");

@@ -1,4 +1,5 @@
-// rotary: rotates pairs of elements of the last axis by an angle. Its expansion moves, then computes in f32 or wider.
+// rotary: rotates pairs of elements of the last axis by an angle. The expansion moves elements, then computes in f32 or
+// wider.
 #include "tilesim/graph/kinds/expansion.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 
@@ -64,7 +65,7 @@ ValueId rotary(Expander& expander, const std::vector<ValueId>& operands) {
   const bool halves = expander.op().attributes.text("style") == "halves";
   const std::int64_t width = type.shape.back();
   ValueId x = operands[0];
-  if (!halves) {  // [.., D / 2, 2]: the pair is the last axis
+  if (!halves) {  // [.., D / 2, 2]: pairs are the last axis
     Shape pairs = type.shape;
     pairs.back() = width / 2;
     pairs.push_back(2);

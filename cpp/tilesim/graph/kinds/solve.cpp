@@ -32,7 +32,7 @@ std::vector<TensorType> infer_linear_solve(const Op& op, Types operands, const G
 }
 
 /// Golub and Van Loan, Matrix Computations, 4th edition: n^3/3 for Cholesky (section 4.2.5), n^2 per column for a
-/// triangular solve (section 3.1.2); multiply-adds count 2.
+/// triangular solve (section 3.1.2). A multiply-add counts 2.
 Flops linear_solve_flops(const Op& op, Types operands, Results results) {
   Flops flops;
   const auto extent = static_cast<double>(operands[0]->shape.back());
@@ -52,7 +52,7 @@ std::vector<TensorType> infer_fft(const Op& op, Types operands, const Graph&) {
   return {*operands[0], *operands[0]};
 }
 
-/// Cooley and Tukey 1965: 5 n log2 n real operations, of which 2 in 5 multiply.
+/// Cooley and Tukey 1965: 5 n log2 n real operations, of which two fifths are multiplications.
 Flops fft_flops(const Op& op, Types operands, Results) {
   Flops flops;
   const TensorType& x = *operands[0];

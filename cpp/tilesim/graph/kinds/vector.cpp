@@ -93,7 +93,7 @@ std::vector<TensorType> infer_bitcast(const Op& op, Types operands, const Graph&
   return {{to, shape}};
 }
 
-/// A wider element is read with all of its parts.
+/// A wider element reads all of its narrower parts.
 Domain bitcast_domain(const Op&, Types operands, Results results) {
   Domain domain = over(results[0].shape);
   Access read = identity(std::min(rank(*operands[0]), rank(results[0])));
@@ -212,7 +212,7 @@ void add_vector(std::vector<KindInfo>& table) {
   reduce.domain = reduce_domain;
   table.push_back(std::move(reduce));
 
-  // Each element of the result depends on the preceding ones along `dim`; the domain describes one step.
+  // Each element of the result depends on the preceding elements along `dim`; the domain describes one step.
   KindInfo cumulative = of_one(Kind::cumulative, "cumulative");
   cumulative.attributes = {required("dim", A::integer),
                            required("combiner", A::text, {"add", "multiply", "maximum", "minimum"}),

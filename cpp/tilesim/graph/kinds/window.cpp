@@ -32,7 +32,7 @@ Flops window_flops(const Op& op, Types operands, std::span<const TensorType> res
   return flops;
 }
 
-/// Dims d0.. over the result, then w0.. over the window; axes with a window of 1 have no second dim.
+/// Dims d0.. over the result, then w0.. over the window; an axis with window 1 has no second dim.
 Domain window_domain(const Op& op, Types operands, std::span<const TensorType> results) {
   const TensorType& x = *operands[0];
   const Window window = window_of(op, x);

@@ -26,8 +26,7 @@ bool holds_functions(Kind kind) {
   return kind == Kind::call || kind == Kind::fused || kind == Kind::while_loop || kind == Kind::branch;
 }
 
-/// Removes empty operands and results of operations that hold functions; `strip_signature` removes those of the
-/// functions.
+/// Removes empty operands and results of operations with functions; `strip_signature` removes those of the functions.
 int strip_calls(GraphFunction& function) {
   int changed = 0;
   for (Op& op : function.ops) {
@@ -38,7 +37,7 @@ int strip_calls(GraphFunction& function) {
   return changed;
 }
 
-/// New index of each value once empty values are removed; -1 for an empty value.
+/// New index of each value after empty values are removed; -1 for an empty value.
 std::vector<std::int32_t> kept_places(const GraphFunction& function, const std::vector<ValueId>& values) {
   std::vector<std::int32_t> places;
   std::int32_t next = 0;
@@ -84,7 +83,7 @@ class EmptyFolding {
  private:
   bool empty(ValueId value) const { return is_empty(function_, value); }
 
-  /// Replaces or removes an operation; false if it stays because its result depends on operands with elements.
+  /// Replaces or removes an operation. Returns false if it stays because its result depends on nonempty operands.
   bool fold(const Op& op) {
     if (std::ranges::all_of(op.results, [&](ValueId id) { return empty(id); })) return true;
     switch (op.kind) {
@@ -149,7 +148,7 @@ class EmptyFolding {
     return attributes;
   }
 
-  /// Replaces a product over an empty contraction by zeros, or by its bias.
+  /// Replaces a product with an empty contraction by zeros, or by its bias.
   void sum(const Op& op) {
     const TensorType& type = function_.value(op.results[0]).type;
     if (op.operands.size() < 3 || op.operands[2] == no_value) return values(op);
@@ -176,7 +175,7 @@ class EmptyFolding {
     return replace(op, Kind::broadcast, {op.operands[1]}, spread(shape, {})), true;
   }
 
-  /// Replaces an operation whose result is the same for all operands by constants.
+  /// Replaces an operation whose result does not depend on its operands by constants.
   void values(const Op& op) {
     std::vector<Array> operands;
     for (const ValueId id : op.operands)

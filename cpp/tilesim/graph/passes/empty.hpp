@@ -5,10 +5,10 @@
 
 namespace tilesim {
 
-/// Removes all uses of empty tensors: operations with empty results are removed, others are replaced by their remaining
-/// part (a sum over no elements is zero, a concatenation keeps nonempty parts), and functions except the entry lose
-/// empty inputs and outputs. Returns the number of changed operations. UserError for undefined results (the integer
-/// mean of no elements, a row to repeat).
+/// Removes operations with empty results. Replaces operations on other empty tensors by their remaining part: a sum
+/// over no elements is zero, a concatenation keeps its nonempty operands. Functions except the entry function lose
+/// empty inputs and outputs. Returns the number of changed operations. Throws UserError if a result is undefined
+/// (integer mean of no elements).
 int fold_empty(Graph& graph, const Evaluator& evaluate);
 
 }  // namespace tilesim

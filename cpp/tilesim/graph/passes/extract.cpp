@@ -13,7 +13,7 @@ namespace tilesim {
 
 namespace {
 
-/// Copies the weights that the graph's operations name, without copying their elements.
+/// Copies the weights that the part's operations name, without copying elements.
 void take_weights(const Graph& from, Graph& to) {
   for (const GraphFunction& function : to.functions)
     for (const Op& op : function.ops) {

@@ -1,4 +1,4 @@
-// Passes that compute with weights: constant folding, batch normalization into weights; and the inlining of calls.
+// Passes that compute with weights: constant folding, folding of batch normalization into weights.
 #include <algorithm>
 #include <numeric>
 
@@ -29,7 +29,7 @@ std::int64_t elements(const GraphFunction& function, ValueId value) {
   return element_count(function.value(value).type.shape);
 }
 
-/// Folds one function; `producer` holds the current producer of each value.
+/// Folds one function. `producer`: current producer of each value.
 class ConstantFolding {
  public:
   ConstantFolding(Graph& graph, std::size_t function, const Evaluator& evaluate, std::int64_t limit, bool trainable)
@@ -57,8 +57,8 @@ class ConstantFolding {
   }
 
  private:
-  /// Whether folding would widen a quantized weight. Weights stay narrow: integer products are recognised by them, and
-  /// loads are shorter. Small zero points and scales may be folded.
+  /// Whether folding would widen a quantized weight. Weights stay narrow, because integer products are recognised by
+  /// them and loads are shorter. Small zero points and scales may be folded.
   bool widens_quantized(const Op& op) const {
     if (op.kind != Kind::convert) return false;
     constexpr std::int64_t small = 4096;  // elements
@@ -67,7 +67,7 @@ class ConstantFolding {
     return elements(function_, op.operands[0]) > (trainable_ ? small : 1);
   }
 
-  /// Whether an operation may be folded. iota and broadcast may not: as operations, they take no memory.
+  /// Whether an operation may be folded. iota and broadcast may not, because as operations they need no memory.
   bool foldable(const Op& op) const {
     if (op.operands.empty() || info(op.kind).effect != Effect::pure) return false;
     std::int64_t read = 0, written = 0;
@@ -150,10 +150,10 @@ namespace {
 /// A product, and the batch_norm that is its only reader.
 struct Match {
   std::size_t product, norm;
-  std::int64_t feature_axis;  ///< of the weights
+  std::int64_t feature_axis;  ///< axis of the weights
 };
 
-/// Axis of the weights that becomes the batch_norm's feature axis; -1 if there is none.
+/// Axis of the weights that becomes the batch_norm's feature axis; -1: none.
 std::int64_t feature_axis(const GraphFunction& function, const Op& product, const Op& norm) {
   const std::int64_t dim = norm.attributes.integer("feature_dim");
   if (product.kind == Kind::convolution) {
@@ -193,7 +193,7 @@ std::optional<Match> match_norm(const Graph& graph, const GraphFunction& functio
   return Match{at(number), norm, axis};
 }
 
-/// Function of (weights, scale, bias, mean, variance, [product bias]) giving folded weights and bias.
+/// A function of (weights, scale, bias, mean, variance, [product bias]) that returns folded weights and bias.
 Graph folding_graph(const std::vector<Array>& inputs, std::int64_t axis, double epsilon) {
   Graph graph;
   Builder builder(graph, "folding");
@@ -217,7 +217,7 @@ Graph folding_graph(const std::vector<Array>& inputs, std::int64_t axis, double 
   return graph;
 }
 
-/// Loads the arrays of the folding function's inputs; `evaluate` computes constants of the scratch graph.
+/// Loads the arrays of the folding function's inputs. `evaluate` computes constants of the scratch graph.
 std::vector<Array> loaded(const Graph& graph, const GraphFunction& function, const std::vector<ValueId>& values) {
   const std::vector<int> producer = edit::producers(function);
   std::vector<Array> arrays;

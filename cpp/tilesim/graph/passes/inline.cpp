@@ -1,4 +1,4 @@
-// Inlines calls: replaces them by the operations of their callee.
+// Inlines calls: replaces each call by the operations of its callee.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -9,7 +9,7 @@ namespace tilesim {
 
 namespace {
 
-/// Appends the body of `callee` in place of `call`; calls inside the body are inlined already.
+/// Appends the body of `callee` in place of `call`. Calls inside the body are already inlined.
 void append_body(GraphFunction& function, edit::Names& names, const GraphFunction& callee, const Op& call) {
   std::vector<ValueId> renumbered(callee.values.size(), no_value);
   const auto annotate = [&](ValueId outer, ValueId inner) {
@@ -22,7 +22,7 @@ void append_body(GraphFunction& function, edit::Names& names, const GraphFunctio
   }
   std::vector<bool> delivered(callee.outputs.size(), false);
   for (std::size_t i = 0; i < callee.outputs.size(); ++i) {
-    if (renumbered[at(callee.outputs[i])] != no_value) continue;  // an input, or delivered before
+    if (renumbered[at(callee.outputs[i])] != no_value) continue;  // an input, or already delivered
     renumbered[at(callee.outputs[i])] = call.results[i];
     annotate(call.results[i], callee.outputs[i]);
     delivered[i] = true;
@@ -54,7 +54,7 @@ void append_body(GraphFunction& function, edit::Names& names, const GraphFunctio
   }
 }
 
-/// Inlines the calls of a function, its callees first; visits each function once.
+/// Inlines the calls of a function, callees first. Visits each function once.
 int inline_function(Graph& graph, std::size_t number, std::vector<bool>& done) {
   if (done[number]) return 0;
   done[number] = true;

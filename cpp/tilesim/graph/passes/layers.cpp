@@ -1,5 +1,5 @@
-// Repeated layers: consecutive sequences of operations that differ only in their weights become one function that is
-// called once per layer.
+// Repeated layers: consecutive sequences of operations that differ only in their weights become one function with one
+// call per layer.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -14,10 +14,10 @@ namespace tilesim::recognition {
 
 namespace {
 
-constexpr std::size_t least = 12;      ///< operations of a layer
-constexpr std::size_t longest = 2048;  ///< longer ones are not looked for
+constexpr std::size_t least = 12;      ///< fewest operations of a layer
+constexpr std::size_t longest = 2048;  ///< most operations of a layer
 
-/// Text of kind, attributes and types, equal for operations at the same position of two layers.
+/// Text of kind, attributes and types, which is equal for corresponding operations of two layers.
 std::string look(const GraphFunction& function, const Op& op) {
   std::string text = edit::meaning(op);
   for (const ValueId id : op.operands) text += id == no_value ? " -" : " " + to_string(function.value(id).type);
@@ -29,7 +29,7 @@ std::string look(const GraphFunction& function, const Op& op) {
 /// `count` blocks of `period` operations each, from operation `start` on.
 struct Repeat { std::size_t start = 0, period = 0, count = 0; };
 
-/// Number of values, after each operation, that a later operation reads.
+/// Per operation: number of values before or at it that a later operation reads.
 std::vector<int> crossings(const GraphFunction& function, std::size_t first) {
   const std::size_t n = function.ops.size();
   std::vector<std::size_t> last(function.values.size(), 0);
@@ -48,7 +48,7 @@ std::vector<int> crossings(const GraphFunction& function, std::size_t first) {
   return change;
 }
 
-/// The repetition that covers most operations; `first`: index of the first operation that is not a constant.
+/// The repetition that covers the most operations. `first`: index of the first operation that is not a constant.
 Repeat best_repeat(const GraphFunction& function, std::size_t first) {
   std::map<std::string, int> numbers;
   std::vector<int> looks;
@@ -62,7 +62,7 @@ Repeat best_repeat(const GraphFunction& function, std::size_t first) {
       while (i + length + period < looks.size() && looks[i + length] == looks[i + length + period]) ++length;
       const std::size_t count = length / period + 1;
       if (count > 1 && count * period > best.count * best.period) {
-        std::size_t start = i;  // where fewest values pass from block to block
+        std::size_t start = i;  // at the fewest values between blocks
         for (std::size_t shift = 1; shift <= length % period; ++shift)
           if (crossing[first + i + shift + period - 1] < crossing[first + start + period - 1]) start = i + shift;
         best = {first + start, period, count};
@@ -73,7 +73,7 @@ Repeat best_repeat(const GraphFunction& function, std::size_t first) {
   return best;
 }
 
-/// Source of a block's operand: a result within the block, or one of its external values.
+/// Source of a block's operand: a result in the block, or one of its external values.
 struct Wire {
   bool inside;
   std::size_t index, result;
@@ -103,7 +103,7 @@ Block block_of(const GraphFunction& function, std::size_t start, std::size_t per
   return block;
 }
 
-/// (operation, result) pairs of the blocks that operations outside read.
+/// The results of blocks, as (operation, result), that operations outside the blocks read.
 std::set<std::pair<std::size_t, std::size_t>> read_outside(const GraphFunction& function, const Repeat& repeat) {
   std::map<ValueId, std::pair<std::size_t, std::pair<std::size_t, std::size_t>>> made;  // block, place
   for (std::size_t i = 0; i < repeat.count * repeat.period; ++i)
@@ -122,7 +122,7 @@ std::set<std::pair<std::size_t, std::size_t>> read_outside(const GraphFunction& 
   return read;
 }
 
-/// The first block as a function; an external value that is the same constant in all blocks moves into it.
+/// The first block as a function. An external value that is the same constant in all blocks moves into the function.
 GraphFunction layer_of(const Reader& reader, const Repeat& repeat, const Block& first, const std::vector<bool>& common,
                        const std::string& name) {
   const GraphFunction& function = reader.function();
@@ -165,7 +165,7 @@ std::string fresh_function(const Graph& graph) {
   return name;
 }
 
-/// Moves one repetition of a function into a called function; false if there is none.
+/// Moves one repetition of a function into a new function with calls; returns false if there is no repetition.
 bool outline(Graph& graph, std::size_t number, std::vector<Change>& changes) {
   GraphFunction& function = graph.functions[number];
   const auto constants =

@@ -1,5 +1,5 @@
-// Replaces attention masks that state the number of keys of each batch row (position < length) by kv_len, so that the
-// other keys are neither read nor computed.
+// Replaces attention masks of the form (position < length of the batch row) by kv_len, so that other keys are neither
+// read nor computed.
 #include <algorithm>
 #include <limits>
 
@@ -14,10 +14,10 @@ namespace {
 
 using enum Function;
 
-/// The row lengths that a mask states for one attention.
+/// The row lengths that a mask expresses for one attention.
 struct Lengths {
-  ValueId lengths = no_value;  ///< integers, one per row of the batch, of any size
-  ValueId rest = no_value;     ///< what else hides keys; no_value: nothing
+  ValueId lengths = no_value;  ///< integers of any size, one per batch row
+  ValueId rest = no_value;     ///< mask that hides further keys; no_value: none
 };
 
 class Reading {
@@ -37,9 +37,9 @@ class Reading {
   }
 
  private:
-  /// The lengths that a mask [B, 1, 1, T], or a broadcast of one, states; empty if it states none.
+  /// The lengths that a mask [B, 1, 1, T], or its broadcast, expresses; empty if it expresses none.
   std::optional<ValueId> lengths_of(ValueId mask) const {
-    bool seen = true;  // whether what we look at is true where a key is seen
+    bool seen = true;  // whether the current value is true for visible keys
     ValueId value = mask;
     bool turned = reader_.type(mask).dtype == DType::boolean;
     for (int step = 0; step < 16; ++step) {
@@ -66,10 +66,10 @@ class Reading {
     return std::nullopt;
   }
 
-  /// The lengths of a comparison position < length, in each of its forms.
+  /// The lengths in a comparison position < length, in any of its forms.
   std::optional<ValueId> compared(const Op& op, std::optional<Function> function, bool seen, ValueId mask) const {
     if (!function || op.kind != Kind::elementwise) return std::nullopt;
-    const bool behind = function == less || function == greater_equal;  // the position comes first
+    const bool behind = function == less || function == greater_equal;  // the position is the first operand
     if (!behind && function != greater && function != less_equal) return std::nullopt;
     if (seen != (function == less || function == greater)) return std::nullopt;
     const ValueId position = op.operands[behind ? 0 : 1], length = op.operands[behind ? 1 : 0];
@@ -93,7 +93,7 @@ class Reading {
     return true;
   }
 
-  /// Whether a value holds 0, 1, 2, .. along its last axis.
+  /// Whether a value contains 0, 1, 2, .. along its last axis.
   bool counts_up(ValueId value) const {
     const std::int64_t keys = shape_.cache;
     if (reader_.shape(value).empty() || reader_.shape(value).back() != keys) return false;
@@ -145,7 +145,7 @@ bool masked_alone(const Op& op) {
          op.attributes.find("kv_len") == nullptr;
 }
 
-/// Clamps lengths: one beyond the cache sees the whole cache, a negative one sees nothing.
+/// Clamps lengths: a length above the cache's size sees the full cache, a negative length sees nothing.
 ValueId within(Builder& builder, ValueId lengths, const AttentionShape& shape) {
   const DType dtype = builder.type(lengths).dtype;
   const bool fits = is_integer(dtype) && bits(dtype) >= 32;
@@ -161,7 +161,7 @@ void length_masks(Graph& graph, std::vector<Change>& changes) {
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
     if (std::ranges::none_of(function.ops, masked_alone)) continue;
-    // Puts constants first: the builder reuses existing constants anywhere in the function.
+    // Moves constants to the front, because the builder reuses existing constants anywhere in the function.
     std::ranges::stable_partition(function.ops, [](const Op& op) { return op.kind == Kind::constant; });
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
       if (!masked_alone(function.ops[i])) continue;

@@ -1,5 +1,5 @@
-// Attention masks that depend on no input: removes those that hide no key, turns causal masks and windows into
-// attributes, and cuts off keys that no query sees (the unused part of a cache) by kv_len.
+// Attention masks that depend on no input: removes masks that hide no key, turns causal masks and windows into
+// attributes, and removes keys that no query sees (the unused part of a cache) by kv_len.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -15,9 +15,9 @@ namespace tilesim::recognition {
 
 namespace {
 
-constexpr std::int64_t largest_mask = std::int64_t{1} << 25;  ///< elements of all that must be evaluated
+constexpr std::int64_t largest_mask = std::int64_t{1} << 25;  ///< limit on elements that must be evaluated
 
-/// Evaluates values that depend on constants only; returns nothing for other values and for values that are too large.
+/// Evaluates values that depend on constants only; returns nothing for other values, and for values that are too large.
 class ConstantValues {
  public:
   ConstantValues(const Reader& reader, const Evaluator& evaluate) : reader_(reader), evaluate_(evaluate) {}
@@ -56,20 +56,20 @@ class ConstantValues {
   std::map<ValueId, Array> values_;
 };
 
-/// The meaning of a mask: offset, window, lengths.
+/// What a mask expresses: offset, window, lengths.
 struct Meaning {
   bool hides = false, all_alike = true, rows_hidden = false;
   bool uniform = true;                  ///< every row sees the keys [0, attended)
-  std::int64_t attended = 0;            ///< end of the keys that any row sees
-  std::int64_t offset = 0, window = 0;  ///< of a causal one
+  std::int64_t attended = 0;            ///< end of the keys that at least one row sees
+  std::int64_t offset = 0, window = 0;  ///< of a causal mask
   bool causal = false;
 };
 
-/// Visible keys [begin, end) of a row whose visible keys are contiguous and have no bias.
+/// Visible keys [begin, end) of a row, if they are contiguous and have no bias.
 struct Run { std::int64_t begin, end; };
 std::optional<Run> run_of(const Array& mask, std::int64_t first, std::int64_t keys) {
   const bool boolean = mask.dtype() == DType::boolean;
-  const double lowest = mask.dtype() == DType::f16 ? -6e4 : -1e9;  // exp of it, less any score, is 0
+  const double lowest = mask.dtype() == DType::f16 ? -6e4 : -1e9;  // exp(lowest - any score) is 0
   Run run{0, 0};
   int changes = 0;
   bool before = false;
@@ -87,7 +87,7 @@ std::optional<Run> run_of(const Array& mask, std::int64_t first, std::int64_t ke
   return run;
 }
 
-/// Finds offset and window so that query s sees key t if and only if s + offset - window < t <= s + offset.
+/// Finds offset and window such that query s sees key t if and only if s + offset - window < t <= s + offset.
 std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::int64_t keys) {
   const std::int64_t rows = mask.shape().size() < 2 ? 1 : mask.shape()[mask.shape().size() - 2];
   if (mask.shape().empty() || mask.shape().back() != keys) return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
     }
   }
   if (!meaning.hides || rows != queries || !meaning.all_alike || meaning.rows_hidden) return meaning;
-  // Rows that end before the last key give the offset; rows that start after the first key give the window.
+  // Rows that end before the last key determine the offset; rows that start after the first key, the window.
   meaning.offset =
       std::ranges::all_of(runs, [&](const Run& run) { return run.end == keys; }) ? keys - 1 : runs[0].end - 1;
   for (std::size_t s = 0; s < runs.size(); ++s)
@@ -125,7 +125,7 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
   return meaning;
 }
 
-/// Whether the operation has a length per batch row, which gives the end of the cache.
+/// Whether the operation has a length per batch row, which determines the end of the cache.
 bool has_lengths(const Op& op) {
   return op.operands.size() > attention_kv_len && op.operands[attention_kv_len] != no_value;
 }
@@ -136,7 +136,7 @@ bool plain(const Op& op) {
          op.attributes.find("kv_len") == nullptr;
 }
 
-/// Replaces the mask by attributes if they have the same meaning. Returns the text of the change, or empty.
+/// Replaces the mask by equivalent attributes, if there are any. Returns the text of the change, or an empty text.
 std::string simplify(Op& op, const Meaning& meaning, std::int64_t keys) {
   const bool shorter = meaning.attended < keys && !meaning.rows_hidden;
   const bool uniform = meaning.uniform && !meaning.rows_hidden;
@@ -157,7 +157,8 @@ std::string simplify(Op& op, const Meaning& meaning, std::int64_t keys) {
   return after;
 }
 
-/// Shortens the keys of causal attention to those that the last query sees. Returns the text of the change, or empty.
+/// Removes keys that the last query of a causal attention does not see. Returns the text of the change, or an empty
+/// text.
 std::string cut_behind_last_query(Op& op, std::int64_t queries, std::int64_t keys) {
   if (op.kind != Kind::attention || !op.attributes.flag("causal") || op.attributes.find("kv_len") != nullptr ||
       has_lengths(op))
@@ -189,7 +190,7 @@ void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& c
         meanings[mask] = elements ? meaning_of(*elements, queries, keys) : std::nullopt;
       }
       if (!meanings[mask]) continue;
-      // With lengths, queries are the last positions of their row unless an offset is given.
+      // With lengths, queries are the last positions of their row, unless an offset is given.
       if (has_lengths(op) && (meanings[mask]->rows_hidden || meanings[mask]->attended < keys)) continue;
       const std::string before = "mask " + to_string(reader.type(mask));
       if (const std::string after = simplify(op, *meanings[mask], keys); !after.empty())

@@ -15,7 +15,7 @@ std::vector<std::string> parts_of(int form, const std::string& of) {
   return parts;
 }
 
-/// Names of a plan's weights if its operands have these storage formats.
+/// Names of a plan's weights for operands with these storage formats.
 std::vector<std::string> names_of(const std::string& name, const int (&forms)[2]) {
   std::vector<std::string> names{name + ".cycles", name + ".products"};
   for (const std::string& part : parts_of(forms[0], "a.")) names.push_back(name + "." + part);

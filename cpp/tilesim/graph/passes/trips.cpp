@@ -1,4 +1,4 @@
-// Gives data-dependent loops a fixed trip count: a counter ends them; the condition is still computed.
+// Gives data-dependent loops a constant trip count: a counter ends them, and the original condition is still computed.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
@@ -23,7 +23,7 @@ ValueId add_input(GraphFunction& function, edit::Names& names, const std::string
   return function.inputs.back();
 }
 
-/// Appends the operations of `callee` on these operands to `ops`. Returns its outputs.
+/// Appends the operations of `callee`, applied to `operands`, to `ops`. Returns the outputs.
 std::vector<ValueId> spliced(GraphFunction& function, edit::Names& names, std::vector<Op>& ops,
                              const GraphFunction& callee, const std::vector<ValueId>& operands,
                              const std::string& stem) {
@@ -139,7 +139,7 @@ void count(Graph& graph, std::size_t number_of_function, const Trips& trips) {
   }
 }
 
-/// Visits inner loops first, because the operation that holds a loop copies it.
+/// Visits inner loops first, because the operation that contains a loop copies it.
 void visit(Graph& graph, std::size_t number, const std::vector<Trips>& trips, std::vector<bool>& seen) {
   if (seen[number]) return;
   seen[number] = true;

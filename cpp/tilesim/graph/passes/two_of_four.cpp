@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t four = 4, kept_of_four = 2;
 
-/// Positions, ascending, of the two values to keep of four neighbours: nonzero values, then the first ones.
+/// Positions, ascending, of the two elements to keep of four adjacent ones: nonzero elements first, then leading ones.
 std::array<int, kept_of_four> places_of(const std::array<bool, four>& some) {
   std::array<int, kept_of_four> places{};
   std::size_t found = 0;
@@ -179,7 +179,7 @@ class Compressing {
     return {};
   }
 
-  /// The compressed constant of a product; products that contract a weight along the same axis share it.
+  /// The compressed constant of a product. Products that contract a weight along the same axis share the constant.
   ValueId compressed(GraphFunction& function, const Op& op, std::vector<Op>& ops) {
     const ValueId dense = op.operands[1];
     const auto axis = static_cast<int>(op.attributes.integers("b_contract", {})[0]);

@@ -1,5 +1,5 @@
-// Constant indices. If they are an affine (mixed radix) function of their positions, a gather becomes a view and a
-// scatter a padding. Internal to this module.
+// Constant indices that are an affine (mixed radix) function of positions: a gather with such indices becomes a view, a
+// scatter becomes a padding. Internal to this module.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace tilesim::recognition {
 
-/// A part of an axis: a position is the sum of digit * step. An axis is split where an index restarts.
+/// A digit of a position along an axis: position = sum of digit * step. An axis has several digits if an index
+/// restarts.
 struct Digit {
   std::size_t axis;
   std::int64_t extent, step;
@@ -26,17 +27,17 @@ struct Affine {
   std::vector<Term> terms;  ///< by axis, outer digits first; coefficients may be 0
 };
 
-/// The affine function that maps each position to its value; empty if `values` are not affine.
+/// The affine function of positions that gives `values`; empty if there is no such function.
 std::optional<Affine> affine_of(const Array& values);
 
-/// Splits each axis of `extents` into digits, outer first, so that every function has one coefficient per digit; empty
-/// if two functions restart at places that do not nest.
+/// Splits each axis of `extents` into digits, outer first, such that every function has one coefficient per digit;
+/// empty if the digits of two functions do not nest.
 std::optional<std::vector<Digit>> common_digits(const Shape& extents, const std::vector<const Affine*>& functions);
 
-/// The coefficient of each digit.
+/// The function's coefficient of each digit.
 std::vector<std::int64_t> coefficients(const Affine& function, const std::vector<Digit>& digits);
 
-/// Appends operations to a list, with names and types as in a builder.
+/// Appends operations to a list; infers names and types as Builder does.
 class Emitter {
  public:
   virtual ~Emitter() = default;
@@ -50,7 +51,7 @@ class Emitter {
   ValueId reverse(ValueId x, const std::vector<std::int64_t>& dims);
 };
 
-/// The position read along one axis of a tensor: constant + sum of coefficient * digit.
+/// The position that is read along an axis of a tensor: constant + sum of coefficient * digit.
 struct AxisMap {
   struct Term {
     std::size_t digit;
@@ -60,15 +61,15 @@ struct AxisMap {
   std::vector<Term> terms;
 };
 
-/// The digits, in the order of the axes of a view or of updates.
+/// Digits in the order of the axes of a view or of updates.
 using Order = std::vector<std::size_t>;
 
-/// x read through `maps`, one per axis; each digit is in one map. `order` receives the digits of the result's axes.
-/// Overlapping digits (windows) become slices side by side. no_value if there would be too many.
+/// Reads x through `maps`, one per axis; each digit occurs in one map. Sets `order` to the digits of the result's axes.
+/// Overlapping digits (windows) become concatenated slices. Returns no_value if there would be too many.
 ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order);
 
-/// The sum of `updates` (axes: the digits of `order`) placed by `maps` in a tensor of zeros of shape `to`. no_value if
-/// there would be too many terms. `distinct`: no two updates overlap, so that no addition is needed.
+/// Adds `updates` (with axes `order`) to a tensor of zeros of shape `to`, at the positions given by `maps`. `distinct`:
+/// updates do not overlap, so no addition is needed. Returns no_value if there would be too many terms.
 ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
                bool distinct);
 

@@ -1,5 +1,5 @@
-// Pattern recognition: a matcher returns candidates, which are checked on data before they replace operations. Internal
-// to this module.
+// Pattern recognition: a matcher returns candidates, and a checker compares each on data before it replaces operations.
+// Internal to this module.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace tilesim::recognition {
 using Integers = std::vector<std::int64_t>;
 using Values = std::vector<ValueId>;
 
-/// A view of a function for pattern matching. Valid until the function changes.
+/// Read access to a function for matchers. Valid until the function changes.
 class Reader {
  public:
   Reader(const Graph& graph, const GraphFunction& function);
@@ -33,33 +33,34 @@ class Reader {
   std::int64_t rank(ValueId value) const { return static_cast<std::int64_t>(shape(value).size()); }
   int uses(ValueId value) const { return uses_[at(value)]; }
 
-  const Op* op(ValueId value) const;             ///< producer; null for inputs
-  const Op* op(ValueId value, Kind kind) const;  ///< null if it is of another kind
+  const Op* op(ValueId value) const;             ///< producer; null for an input
+  const Op* op(ValueId value, Kind kind) const;  ///< producer of this kind; else null
   const Op* elementwise(ValueId value, Function function) const;
-  std::optional<Function> function_of(ValueId value) const;  ///< if an elementwise operation produces it
-  const Weight* weight(ValueId value) const;                 ///< null if it is not a weight
-  /// The common value of all elements, seen through broadcast, reshape and conversions of floats (which round it).
+  std::optional<Function> function_of(ValueId value) const;  ///< if an elementwise operation produces the value
+  const Weight* weight(ValueId value) const;                 ///< null if the value is not a weight
+  /// The number that all elements equal. Looks through broadcasts, reshapes, and conversions of floats (which round
+  /// it).
   std::optional<double> number(ValueId value) const;
-  /// Bound on the rounding of that number: half a spacing of the coarsest dtype that it passed through.
+  /// Limit on this number's rounding error: half the spacing of the coarsest dtype to which it was converted.
   double rounding(ValueId value) const;
-  /// The value that this one repeats: seen through conversions of floats, broadcasts, and reshapes of unit axes.
+  /// The value that this value repeats. Looks through conversions of floats, broadcasts, and reshapes of unit axes.
   ValueId peeled(ValueId value) const;
-  ValueId unconverted(ValueId value) const;  ///< seen through conversions of floats only
-  /// For each axis of `base` the corresponding axis of `value`, -1 if its extent is 1; empty if `value` is not computed
-  /// from it by elementwise operations, conversions and movements, or if an axis was removed after repeating.
+  ValueId unconverted(ValueId value) const;  ///< looks through conversions of floats only
+  /// Per axis of `base`: the corresponding axis of `value`; -1 if its extent is 1. Empty if `value` is not computed
+  /// from `base` by elementwise operations, conversions and movements, or if a repeated axis was removed.
   std::optional<Integers> places(ValueId value, ValueId base) const;
-  /// Whether `value`, an operand of an elementwise operation on rows of rank `rank`, broadcasts the result of `reduce`
-  /// along the reduced axes and keeps the other axes in place. `where`: axis of the rows for each axis of the
-  /// reduction's operand; empty: the same.
+  /// Whether `value`, an operand of an elementwise operation on rows of rank `rank`, is the result of `reduce`,
+  /// broadcast along the reduced axes, with other axes in place. `where`: axis of the rows per axis of the reduction's
+  /// operand; empty: the same axis.
   bool repeats(ValueId value, const Op& reduce, std::int64_t rank, const Integers& where = {}) const;
 
-  /// Position of the producer in the order of operations; -1: an input.
+  /// Index of the producer among the operations; -1: an input.
   std::int64_t order(ValueId value) const { return order_[at(value)]; }
-  /// Whether an operation has no effect and its results have no reader.
+  /// Whether the operation has no side effect and its results are unused.
   bool dead(const Op& op) const;
-  /// Inserts `ops`, which must stay at their address, in place of an operation of the function.
+  /// Inserts `ops` in place of the function's operation at `place`. The address of `ops` must not change.
   void replace(std::size_t place, const std::vector<Op>& ops);
-  /// Replaces `root`, a result of the operation at `place`, by `leaf` for all its readers.
+  /// Lets all readers of `root`, a result of the operation at `place`, read `leaf` instead.
   void redirect(std::size_t place, ValueId root, ValueId leaf);
 
  private:
@@ -73,25 +74,25 @@ class Reader {
   std::vector<int> uses_;
 };
 
-/// A value that a replacement can compute.
+/// A value, and operations that could compute it instead.
 struct Candidate {
   ValueId root = no_value;
   Values leaves;  ///< values that the replacement reads
-  /// Builds the replacement from values for the leaves (with other extents when it is checked).
+  /// Builds the replacement from values for the leaves, whose extents differ in checks.
   std::function<ValueId(Builder&, const Values&)> build;
-  std::string after;           ///< its name for the list of changes
-  ValueId mask = no_value;     ///< leaf that is an attention mask: checked with masked rows
+  std::string after;           ///< name of the replacement in the list of changes
+  ValueId mask = no_value;     ///< leaf that is an attention mask; checks also mask full rows
   Values positive;             ///< leaves that are finite and positive, such as scales
-  bool shared_inside = false;  ///< inner values may have other readers
-  bool whole = false;          ///< extents are significant: checked at full size only
+  bool shared_inside = false;  ///< inner values may be used elsewhere
+  bool whole = false;          ///< extents matter: check at full size only
 };
 
-/// Returns alternatives for the operation, the preferred one first.
+/// Returns candidates for the operation, the preferred one first.
 using Matcher = std::vector<Candidate> (*)(const Reader& reader, const Op& op);
 
-// Matchers, one per pass.
+// The matchers, one per pass.
 std::vector<Candidate> match_activation(const Reader& reader, const Op& op);
-std::vector<std::string> spelled_functions();  ///< those that `match_activation` recognises, each once
+std::vector<std::string> spelled_functions();  ///< functions that `match_activation` recognises
 std::vector<Candidate> match_gate(const Reader& reader, const Op& op);
 std::vector<Candidate> match_softmax(const Reader& reader, const Op& op);
 std::vector<Candidate> match_normalize(const Reader& reader, const Op& op);
@@ -102,27 +103,27 @@ std::vector<Candidate> match_transposed_product(const Reader& reader, const Op& 
 std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op);
 std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op);
 
-/// Counts products of dequantized integers that stay floating point, because i32 cannot hold a sum of that many terms.
+/// Products of dequantized integers that stay in floating point, because i32 would overflow: terms per sum, and limit.
 struct LongSums { std::int64_t terms = 0, most = 0; };
 std::optional<LongSums> long_integer_sums(const Reader& reader, const Op& op);
 
-/// Operations between the leaves and the root in order; empty if another input is needed, an operation is random or
-/// stateful, or an inner value has other readers.
+/// The operations between the leaves and the root, in order. Empty if they need another input, if one is random or has
+/// state, or if an inner value is used elsewhere.
 std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate& candidate);
 
-/// The part between leaves and root as a separate graph, with small extents where they are not significant. `wide`:
-/// floats are f64. Empty if it cannot be built.
+/// The operations between leaves and root as a graph, with small extents where extents do not matter. `wide`: with f64
+/// for floats. Empty if the graph cannot be built.
 std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                                bool wide);
-/// The replacement as a graph with inputs of these types.
+/// The replacement as a graph whose inputs have these types.
 Graph replacement(const Candidate& candidate, const std::vector<TensorType>& leaves);
 
-/// Checks that part and replacement agree on data: random, large, with infinities and NaN, with masked rows; for
-/// functions of single elements also at and around the numbers of the part, and at the ends of the dtype's range.
+/// Checks that original and replacement agree on data: random, large, with infinities and NaN, with masked rows; for
+/// elementwise functions also at and near the numbers in the function, and at the ends of the dtype's range.
 class Checker {
  public:
   explicit Checker(const Evaluator& evaluate) : evaluate_(evaluate) {}
-  /// Empty if they agree; else the reason. `ops`: the candidate's cone. Verdicts are cached by `pass` and part.
+  /// Empty if they agree, else the reason. `ops`: cone(candidate). Caches results by `pass` and operations.
   std::string refusal(const Reader& reader, std::string_view pass, const Candidate& candidate,
                       const std::vector<const Op*>& ops);
 
@@ -131,17 +132,17 @@ class Checker {
   std::string verdict(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops);
   std::string compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops, bool wide);
   const Evaluator& evaluate_;
-  std::map<std::string, std::string> verdicts_;  ///< by pass and part
+  std::map<std::string, std::string> verdicts_;  ///< by pass and operations
 };
 
-/// Collects replacements in one function.
+/// Collects the replacements in one function.
 class Edits {
  public:
   Edits(Graph& graph, GraphFunction& function);
   const Reader& reader() const { return *reader_; }
-  /// Replaces the root, a result of the operation at `place`; other positions do not change.
+  /// Replaces the root, a result of the operation at `place`. Indices of other operations do not change.
   void replace(std::size_t place, const Candidate& candidate);
-  /// Writes the replacements into the function.
+  /// Applies the replacements to the function.
   void commit();
 
  private:
@@ -154,18 +155,18 @@ class Edits {
   GraphFunction& function_;
   std::unique_ptr<edit::Redirects> redirects_;
   std::unique_ptr<Reader> reader_;
-  std::map<std::size_t, std::vector<Op>> rewritten_;  ///< by position in the function
+  std::map<std::size_t, std::vector<Op>> rewritten_;  ///< by index of the replaced operation
   std::set<std::string> names_;
 };
 
-/// Replaces attention masks that compare positions with lengths by `kv_len`; appends the changes to `changes`.
+/// Replaces attention masks that compare positions with lengths by operand `kv_len`; appends to `changes`.
 void length_masks(Graph& graph, std::vector<Change>& changes);
-/// Replaces attention masks that depend on no input by attributes.
+/// Replaces attention masks that depend on no input by attributes; appends to `changes`.
 void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
-/// Computes repeated index arithmetic once; turns gathers and scatters by known indices into views and pads, and makes
-/// the data of other gathers contiguous.
+/// Computes repeated index arithmetic once, turns gathers and scatters with constant indices into views and pads, and
+/// makes the data of other gathers contiguous.
 void affine_indices(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
-/// Turns repeated sequences of operations of the entry function into calls of one function.
+/// Turns repeated sequences of operations of the entry function into calls of a new function.
 void repeated_layers(Graph& graph, std::vector<Change>& changes);
 
 }  // namespace tilesim::recognition

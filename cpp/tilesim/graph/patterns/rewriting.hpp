@@ -1,4 +1,4 @@
-// Rewrites a function operation by operation. Values that repeat along an axis are computed once. Internal to this
+// Rewrites a function operation by operation, and computes values that repeat along an axis only once. Internal to this
 // module.
 #pragma once
 
@@ -22,15 +22,15 @@ class Rewriting : public Emitter {
 
  protected:
   void keep(const Op& op);
-  /// Replaces the result of the current operation by `value`, whose producer then computes it.
+  /// Replaces the result of the current operation by a copy of `value`. `after`: text for the list of changes.
   void become(ValueId value, std::string after);
-  const Op* maker(ValueId value) const;  ///< producer; null for inputs
+  const Op* maker(ValueId value) const;  ///< producer; null for an input
 
-  /// The value with extent 1 along axes over which it is known to repeat; otherwise unchanged.
+  /// The value with extent 1 along the axes on which it repeats, if such a value exists; else `value`.
   ValueId small(ValueId value) const;
-  /// Finds the axes along which the result of a kept operation repeats.
+  /// Records along which axes the result of a kept operation repeats.
   void narrow(const Op& op);
-  /// Computes a function of repeated values on the unrepeated ones; false if no operand repeats.
+  /// Applies the current function to unrepeated operands and repeats its result; returns false if no operand repeats.
   bool compute_once(const Op& op);
   ValueId widened(ValueId x, const Shape& to);
 

@@ -7,7 +7,7 @@
 
 namespace tilesim::mapping {
 
-/// A compute over rows and columns, with columns along the lanes; with one dim, rows are along the lanes.
+/// A compute over rows and columns, with columns along the lanes. A compute with one dim has rows along the lanes.
 class AttentionCompute {
  public:
   /// Dims along which an operand varies: bits of VectorRead::dims.
@@ -21,14 +21,14 @@ class AttentionCompute {
   int apply(Function function, int a, int b = -1, int c = -1) {
     return add({.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = DType::f32});
   }
-  /// Node with the number of a key or query; `wraps`: the rows belong to several heads.
+  /// A node with the position of a key or query. `wraps`: the rows belong to several heads.
   int position(bool wraps) {
     int at = add({.op = VectorNode::Op::iota, .dtype = DType::i32});
     if (wraps) at = apply(Function::remainder, at, add({.op = VectorNode::Op::constant, .dtype = DType::i32}));
     return apply(Function::add, at, add({.op = VectorNode::Op::scalar, .dtype = DType::i32}));
   }
   void output(int node, DType dtype = DType::f32) { writes_.push_back({node, dtype, 0, Combiner::add, false}); }
-  /// Reduces a node over the columns of each row.
+  /// Adds an output that reduces a node over the columns of each row.
   void reduced(int node, Combiner combiner, bool accumulate) {
     writes_.push_back({node, DType::f32, by_column, combiner, accumulate});
   }

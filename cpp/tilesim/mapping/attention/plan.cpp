@@ -18,7 +18,7 @@ constexpr std::int64_t alignment = 64;
 
 double cores_of(const Share& machine) { return static_cast<double>(std::max<std::int64_t>(1, machine.core.count)); }
 
-/// Rate of memory per core, while all cores are busy.
+/// Memory bandwidth per core, in bytes per cycle, if all cores are busy.
 double bytes_per_cycle(const Share& machine) {
   return static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
          static_cast<double>(machine.core.clock.hertz);
@@ -47,7 +47,7 @@ class Pricing {
  public:
   Pricing(const AttentionProblem& problem, const Share& machine) : p_(problem), machine_(machine) {}
 
-  /// Fills buffers, bytes and pairs; false where the tiles do not fit.
+  /// Sets buffers, bytes and pairs; returns false if the tiles do not fit.
   bool fill(AttentionPlan& plan) const {
     add_buffers(plan);
     if (!fits(plan)) return false;
@@ -127,7 +127,7 @@ class Pricing {
   const Share& machine_;
 };
 
-/// Tile sizes, descending: the extent if it is at most `most`, then halvings of `most` down to 8.
+/// Tile sizes, descending: the extent if it is at most `most`, then `most`, most / 2, ... down to 8.
 std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   std::vector<std::int64_t> result;
   if (extent <= most) result.push_back(extent);
@@ -136,7 +136,7 @@ std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   return result;
 }
 
-/// Tile sizes near those of `sizes` that are multiples of a page or equal parts of one.
+/// The tile sizes of `sizes`, rounded to multiples of a page or to equal parts of a page.
 std::vector<std::int64_t> key_sizes(const AttentionProblem& problem, std::int64_t most) {
   std::vector<std::int64_t> result = sizes(problem.keys, most);
   if (problem.page == 0) return result;
@@ -163,7 +163,7 @@ KeyTiles seen_tiles(const AttentionProblem& problem, std::int64_t tile, std::int
 
 SeenRows seen_rows(const AttentionProblem& problem, std::int64_t first, std::int64_t count, std::int64_t start,
                    std::int64_t keys) {
-  const std::int64_t nearest = start - first - problem.offset;  // row that sees the first key as its last one
+  const std::int64_t nearest = start - first - problem.offset;  // the row whose last visible key is the first key
   SeenRows seen{0, count};
   if (problem.causal) seen.from = std::max<std::int64_t>(0, nearest);
   if (problem.window > 0) seen.to = std::min(count, nearest + keys + problem.window - 1);
@@ -191,7 +191,7 @@ AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionP
 
 namespace {
 
-/// Every choice of tiles that fits, with a lower bound of its time.
+/// All choices of tiles that fit, with a lower bound on their time.
 class Candidates {
  public:
   Candidates(const AttentionProblem& problem, const Share& machine)
@@ -229,7 +229,7 @@ class Candidates {
     }
   }
 
-  /// Adds plans that split the keys over idle cores, if one tile has all queries and they all see all keys.
+  /// Adds plans that split the keys over idle cores, if one tile contains all queries and all queries see all keys.
   void add_splits(AttentionPlan plan) {
     const std::int64_t units = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
     const std::int64_t tiles = ceil_div(p_.keys, plan.keys), cores = machine_.core.count;
@@ -256,9 +256,9 @@ class Candidates {
 
   void add_products(AttentionPlan plan) {
     const ArraySpec& array = machine_.core.array;
-    // Few rows: sharing them among arrays would not make products shorter.
+    // With few rows, distributing them over arrays would not shorten products.
     const bool few = array.count > 1 && plan.rows() < array.rows * array.count;
-    // Masks and stored parts keep their layout in memory, which rows along the lanes would change.
+    // Masks and stored parts have the layout of memory, which rows along the lanes would change.
     const bool turns = plan.rows() >= machine_.core.vector.lanes && !p_.mask && plan.splits == 1;
     for (int choice = 0; choice < (turns ? 16 : 8); ++choice) {
       plan.queries_stay = choice % 2 > 0;
@@ -300,7 +300,7 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
     walked.emplace_back(plan.cycles + traffic(plan), &plan);
     least = std::min(least, walked.back().first);
   }
-  // Among about equally fast plans, takes the one with the least traffic; ties go to the fastest.
+  // Of the plans with about equal times, take the one with the least traffic; ties prefer the fastest.
   std::erase_if(walked, [&](const auto& one) { return one.first > (1 + as_fast) * least; });
   const auto best =
       std::ranges::min_element(walked, {}, [](const auto& one) { return std::pair(one.second->bytes, one.first); });

@@ -1,4 +1,4 @@
-// The steps of an attention kernel: latencies of its computes, and the tiles of each core.
+// The steps of an attention kernel: latencies of its computes, and the tiles of the busiest core.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace tilesim::mapping {
 
-/// One tile of keys with one tile of queries.
+/// One tile of keys for one tile of queries.
 struct AttentionStep {
   std::int64_t rows = 0, keys = 0, tile = 0;
   bool masked = false, fresh = true;
@@ -37,7 +37,7 @@ class AttentionUnits {
     const std::int64_t summers = arrays() - (plan_.by_product ? scorers() : 0);
     return product({ceil_div(s.rows, summers), s.keys, p_.width}, follows, true);
   }
-  /// Latency of the maximum score per row, including changes of the scores.
+  /// The maximum score per row, including changes of the scores.
   TileLatency largest(const AttentionStep& s) const {
     std::array<std::int32_t, 4> f{1, 0, 0, 0};
     if (changes(s)) {
@@ -96,7 +96,7 @@ class AttentionUnits {
       return each.pattern();
     });
   }
-  /// Cycles to merge the parts of this many rows.
+  /// Cycles that merging the key parts of this many rows takes.
   double merged(std::int64_t rows) const {
     const std::int64_t all = rows * plan_.splits;
     const auto none = [] { return VectorPattern{}; };
@@ -114,7 +114,7 @@ class AttentionUnits {
   }
 
  private:
-  /// Cached latencies: a kernel has a dozen distinct computes in thousands of steps, mostly in the same sequence.
+  /// Cached latencies. A kernel has about twelve different computes in thousands of steps, mostly in the same sequence.
   class LatencyCache {
    public:
     using Key = std::array<std::int64_t, 8>;
@@ -239,7 +239,7 @@ class AttentionUnits {
   mutable LatencyCache latencies_;
 };
 
-/// The tiles of one core: of a part, the parts of a trip, and the number of such trips.
+/// The tiles of the busiest core: tiles of a part, parts of a trip, and the number of trips.
 class AttentionTiles {
  public:
   AttentionTiles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
@@ -249,7 +249,7 @@ class AttentionTiles {
   std::int64_t tiles() const { return ceil_div(p_.queries, plan_.queries); }
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t repeats() const { return trips_.batch * trips_.groups * trips_.heads * trips_.splits; }
-  /// Parts of the busiest core, in order.
+  /// The parts of the busiest core, in order.
   std::vector<std::int64_t> own_parts() const {
     const std::int64_t all = plan_.paired ? ceil_div(parts(), 2) : parts();
     std::vector<std::int64_t> best;
@@ -263,7 +263,7 @@ class AttentionTiles {
         if (plan_.paired && parts() - 1 - i > i) take(parts() - 1 - i);
       }
       if (work > most) most = work, best = std::move(own);
-      if (!p_.hides()) break;  // all cores but the last have equal work
+      if (!p_.hides()) break;  // all cores except the last have equal work
     }
     return best;
   }

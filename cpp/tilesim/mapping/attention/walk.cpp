@@ -11,7 +11,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Queues and rings of one core, with times in cycles.
+/// Queues and rings of one core; times are in cycles.
 class AttentionQueues {
  public:
   AttentionQueues(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
@@ -54,7 +54,7 @@ class AttentionQueues {
     load0,
     load1,
     store,
-    memory_reads,  ///< until when memory serves loads
+    memory_reads,  ///< end of the loads that memory serves
     write_begin,   ///< begin of the last store that memory accepted
     write_end,
     array,
@@ -82,7 +82,7 @@ class AttentionQueues {
     return t_[static_cast<std::size_t>(first) + static_cast<std::size_t>(version % depth)];
   }
 
-  /// The step that merges the split keys starts when all parts are stored.
+  /// The step that merges split keys starts when all parts are stored.
   void merge() {
     t_.fill(*std::max_element(t_.begin(), t_.end()) + one_way_);
     const std::int64_t tiles = p_.batch * ceil_div(p_.heads, plan_.merged_heads);
@@ -98,7 +98,7 @@ class AttentionQueues {
     }
   }
 
-  /// Runs `count` times; once two runs advance all times equally, the others are extrapolated.
+  /// Calls `body` `count` times. Once two calls advance all times equally, extrapolates the remaining calls.
   template <class Body>
   void repeat(std::int64_t count, const Body& body) {
     std::int64_t done = 0, pairs = 0;
@@ -122,8 +122,8 @@ class AttentionQueues {
     for (; done < count; ++done) body();
   }
 
-  /// Memory serves one transfer at a time. A store is recorded before loads that begin earlier; a load that overlaps it
-  /// waits, or takes longer by the store's cycles.
+  /// Memory serves one transfer at a time. A store is recorded before loads that begin earlier; a load that overlaps
+  /// the store waits, or takes longer by the store's cycles.
   void serve(double arrival, double cycles, bool write) {
     if (write) {
       t_[write_begin] = std::max(arrival, t_[write_end]);
@@ -137,7 +137,7 @@ class AttentionQueues {
     t_[memory_reads] = begin + cycles + (meets ? t_[write_end] - t_[write_begin] : 0);
   }
 
-  /// End of a transfer that may begin at `wanted`.
+  /// Returns the end of a transfer that may begin at `wanted`.
   double transfer(Time queue, double wanted, double bytes, bool write) {
     double& free = t_[queue];
     const double begin = std::max(free, wanted) + static_cast<double>(machine_.core.dma.issue_cycles);
@@ -175,7 +175,7 @@ class AttentionQueues {
     t_[unit] = begin + static_cast<double>(latency.busy);
     return begin + static_cast<double>(latency.done);
   }
-  /// A product on the arrays; one that follows immediately finds the pipeline filled.
+  /// A product on the arrays. If it follows another product immediately, the pipeline is still filled.
   template <class Latency>
   double multiply(Time unit, double wanted, const Latency& latency) {
     const double begin = std::max(t_[unit], wanted);
@@ -192,7 +192,7 @@ class AttentionQueues {
     if (s.fresh) here = load_pages(queue, ring(slots, head, plan_.key_buffers), bytes, pages);
     return here;
   }
-  /// Loads pages with one transfer each.
+  /// Loads pages, one transfer per page.
   double load_pages(Time queue, double wanted, double bytes, std::int64_t pages) {
     const double each = bytes / static_cast<double>(pages);
     repeat(pages - 1, [&] { transfer(queue, wanted, each, false); });
@@ -240,7 +240,7 @@ class AttentionQueues {
     if (p_.all_see()) scores(tiles_.step(tile, seen.begin));
   }
 
-  /// Walks a tile. The next one (-1: none) begins before this tile's last sums.
+  /// Walks a query tile. The next tile (-1: none) begins before this tile's last sums.
   void walk_tile(std::int64_t tile, std::int64_t next) {
     const std::int64_t rows = tiles_.rows(tile), version = tiles_done_++;
     t_[rows_begun] = compute(vector, 0, units_.first_rows(rows));
@@ -265,7 +265,7 @@ class AttentionQueues {
       for (int i = 0; i < 2; ++i) transfer(store, end, static_cast<double>(rows) * 4, true);
   }
 
-  /// Walks all tiles of keys, without the sums of the last one.
+  /// Walks all key tiles, without the sums of the last one.
   void walk_keys(std::int64_t tile, const KeyTiles& seen) {
     const std::int64_t last = seen.end - 1;
     const auto turn = [&](const AttentionStep& step, const AttentionStep& next) {
@@ -312,7 +312,7 @@ class AttentionQueues {
   Times t_{};
   double one_way_ = 0, latency_ = 0, rate_ = 1, dma_ = 1, size_ = 4;
   std::int64_t chunk_ = 1, queues_ = 1;
-  bool alone_ = false;  ///< a queue has one request in flight
+  bool alone_ = false;  ///< a queue has only one request in flight
   std::int64_t scores_ = 0, weights_ = 0, sums_ = 0, tiles_begun_ = 0, tiles_done_ = 0, heads_begun_ = 0,
                heads_ended_ = 0;
   std::vector<double> keys_held_, values_held_;

@@ -1,15 +1,15 @@
-// Estimates the time of an attention kernel by walking the queues of its busiest core.
+// Estimates the time of an attention kernel by a walk through the queues of the busiest core.
 #pragma once
 
 #include "tilesim/mapping/attention/plan.hpp"
 
 namespace tilesim::mapping {
 
-/// Cycles of arrays or the vector unit that every order of statements needs: a lower bound of the walk.
+/// Lower bound of the walk: cycles that arrays or the vector unit need in every order of statements.
 double least_attention_cycles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine);
 
-/// Cycles from walking loads, products and vector computes in order through queues with finite rings. Repeating
-/// sections are walked until they reach a steady state.
+/// Walks loads, products and vector computes in order through queues with finite rings. A repeated section is walked
+/// until its duration is steady.
 double walked_attention_cycles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine);
 
 }  // namespace tilesim::mapping

@@ -69,8 +69,8 @@ class ChainPricing {
     return scratchpad <= machine_.core.scratchpad.bytes && sums <= machine_.core.scratchpad.accumulator_bytes;
   }
 
-  /// Each block of rows loops over the tiles of hidden channels: the array computes the next tile while the vector unit
-  /// processes the current one. Between blocks both wait for each other.
+  /// Each block of rows loops over tiles of hidden channels. The array computes the next tile while the vector unit
+  /// processes the current tile. Between blocks, each unit waits for the other.
   void price(ChainPlan& plan) const {
     const std::int64_t blocks = ceil_div(p_.rows, plan.rows), tiles = ceil_div(p_.hidden, plan.hidden);
     const std::vector<std::int64_t> own = parts_of_loops({p_.lead, blocks}, machine_.core.count);
@@ -81,7 +81,7 @@ class ChainPricing {
     const Block inner = blocks > 2 ? look(plan, 1, rate) : Block{};
     const auto between = static_cast<double>(std::max<std::int64_t>(0, blocks - 2));
     const auto behind = static_cast<double>(std::max<std::int64_t>(0, own_blocks - 2));
-    const auto of_core = [&](double Block::* part) {  // one core; an inner block stands for a missing last one
+    const auto of_core = [&](double Block::* part) {  // one core; an inner block replaces a missing last block
       if (own_blocks == 1) return std::max(first.*part, inner.*part);
       return first.*part + behind * inner.*part + (blocks > 2 && own_blocks < blocks ? inner.*part : last.*part);
     };
@@ -119,13 +119,13 @@ class ChainPricing {
            static_cast<double>(p_.hidden);
   }
 
-  /// One tile of hidden channels: cycles of the array before and after the vector unit, of the vector unit, and bytes.
+  /// One tile of hidden channels: cycles of the array before and after the vector unit, and of the vector unit; bytes.
   struct Tile {
     ChainUnits::Cycles before, behind, vector;
     double bytes = 0, loads = 0;
   };
 
-  /// Edges of the window's input, which are set to zero.
+  /// Cycles for setting the edges of the window's input to zero.
   ChainUnits::Cycles borders(std::int64_t hidden, std::int64_t rows) const {
     ChainUnits::Cycles all;
     const std::int64_t right = p_.span_columns() - p_.column.pad - p_.columns_in;
@@ -134,7 +134,7 @@ class ChainPricing {
     return all;
   }
 
-  /// Adds weights and values per channel of a stage, for this many hidden channels.
+  /// Adds the weights, and the values per channel, of a stage for `hidden` hidden channels.
   void load(ChainStage stage, std::int64_t hidden, bool weights, bool leaves, double& bytes, double& loads) const {
     if (!p_.has(stage)) return;
     if (weights) bytes += units_.weight_bytes(stage, hidden), ++loads;
@@ -164,7 +164,7 @@ class ChainPricing {
     return tile;
   }
 
-  /// Cycles per tile with two tiles in flight: the loads of one overlap the computation of the other.
+  /// Cycles per tile if two tiles are in flight: the loads of one overlap the computation of the other.
   double period(const Tile& tile, double rate) const {
     const double way = units_.way() + tile.before.done + tile.vector.done + tile.behind.done + tile.bytes / rate;
     return std::max({tile.before.busy + tile.behind.busy, tile.vector.busy, way / 2,
@@ -216,8 +216,8 @@ class ChainPricing {
   ChainUnits units_;
 };
 
-/// Sizes of equal parts, multiples of `unit`, from `most` down to one unit. For long extents, each size is at least a
-/// thirtieth below the previous one.
+/// Sizes of equal parts, as multiples of `unit`, from `most` down to one unit. For long extents, each size is at least
+/// a thirtieth smaller than the previous one.
 std::set<std::int64_t> part_sizes(std::int64_t extent, std::int64_t unit, std::int64_t most) {
   std::set<std::int64_t> sizes;
   const std::int64_t units = ceil_div(extent, unit);
@@ -244,7 +244,7 @@ std::optional<ChainPlan> plan_chain(const ChainProblem& problem, const Share& ma
         for (const ChainHeld held : {ChainHeld::none, ChainHeld::small, ChainHeld::all}) {
           ChainPlan plan{rows, hidden, ends, held, {}};
           pricing.add_buffers(plan);
-          if (!pricing.reads(plan) || !pricing.fits(plan)) break;  // the other choices hold more and need more space
+          if (!pricing.reads(plan) || !pricing.fits(plan)) break;  // the other choices need more space
           pricing.price(plan);
           plans.push_back(std::move(plan));
         }

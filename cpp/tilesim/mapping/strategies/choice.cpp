@@ -1,4 +1,4 @@
-// Chooses among the fastest nests: models have errors, and cores contend for memory.
+// Chooses among the fastest nests, because models have errors and cores contend for memory.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -31,7 +31,7 @@ void prefer_in_crowd(CostModel& model, std::vector<Ranked>& fastest, CancelToken
   for (auto other = std::next(best); other != fastest.end() && other->cycles <= limit && tried < most; ++other) {
     if (cancel) cancel->poll();
     ++tried;
-    // Nests with more bytes delay other memory traffic and use energy, so they need a larger gain.
+    // Nests with more bytes delay other memory traffic and use energy, so they must be faster by more.
     const double worth = other->cost.total_bytes() <= best->cost.total_bytes() ? 0.99 : 0.95;
     if (const double cycles = model.crowd(other->nest, most_steps); cycles < worth * least)
       least = cycles, best = other;

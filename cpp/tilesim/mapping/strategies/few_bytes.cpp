@@ -12,9 +12,9 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Nests that keep a block of sums on chip during the contraction. This order has the least traffic: 2 / sqrt(S) words
+/// Nests that keep a block of sums on chip during the contraction, the order with the least traffic: 2 / sqrt(S) words
 /// per multiply-add with S words on chip. A large block leaves no space for a second one or for full tiles of the
-/// epilogue's operands, so that the epilogue runs in pieces.
+/// epilogue's operands, so the epilogue runs in pieces.
 class Blocks {
  public:
   Blocks(CostModel& model, const Space& space, const Nest& start, double limit)
@@ -31,11 +31,11 @@ class Blocks {
       bytes_[2] += static_cast<double>(element_count(output.shape) * bits(output.dtype)) / 8;
   }
 
-  /// Legal nests that move fewer than `bytes` and whose closed-form bound is within the limit.
+  /// Legal nests that move fewer than `bytes` bytes and whose closed-form bound is within the limit.
   std::vector<Ranked> few(std::int64_t bytes) {
-    // Tiles of sibling products need more scratchpad, so fewer of the candidates with least traffic fit.
+    // Tiles of sibling products need more scratchpad, so fewer of the candidates with the least traffic fit.
     const std::size_t most_tried = problem_.siblings < 0 ? 96 : 1024;
-    constexpr double far = 1.1;  // factor of the least bytes: nests with more bytes may be faster
+    constexpr double far = 1.1;  // multiple of the least bytes: nests with more bytes may be faster
     if (problem_.k_dims.empty() || problem_.on_vector) return {};
     enumerate();
     std::stable_sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) { return a.bytes < b.bytes; });
@@ -101,7 +101,7 @@ class Blocks {
     blocks_.push_back({std::move(deep), std::min(kept_rows, kept_columns), true, kept_columns < kept_rows});
   }
 
-  /// Enumerates all sizes of rows and columns; batches keep their size, contraction tiles are minimal.
+  /// Lists all sizes of rows and columns; batches keep their size, contraction tiles are minimal.
   void enumerate() {
     constexpr double most_blocks = 1 << 14;
     std::vector<int> dims = concatenate({&problem_.m_dims, &problem_.n_dims});
@@ -128,9 +128,9 @@ class Blocks {
     }
   }
 
-  /// Tries the deepest contraction tiles with which the block fits, with as few pieces as are fast enough.
+  /// Tries the longest contraction tiles with which the block fits, with the fewest pieces that are fast enough.
   void fill(const Block& block) {
-    constexpr int most_depths = 2;  // deeper tiles move fewer bursts, shallower ones allow larger pieces
+    constexpr int most_depths = 2;  // longer tiles move fewer bursts, shorter ones permit larger pieces
     Nest nest = start_;
     nest.sub.clear();
     nest.pack = -1;
@@ -140,7 +140,7 @@ class Blocks {
     nest.order = block.columns_first ? concatenate({&b, &n, &m, &k}) : concatenate({&b, &m, &n, &k});
     int found = take(nest) ? 1 : 0;
     if (block.through) return;
-    // Channels are split first: all positions of a window read the same elements.
+    // Split channels first, because all positions of a window read the same elements.
     for (auto dim = k.rbegin(); dim != k.rend() && found < most_depths; ++dim) {
       const auto d = static_cast<std::size_t>(*dim);
       const std::vector<std::int64_t>& sizes = space_.tiles[d];
@@ -172,7 +172,7 @@ class Blocks {
     return false;
   }
 
-  /// The nest without pieces; with its rows or columns in pieces; if the block has all rows or all columns, also with
+  /// The nest without pieces; with its rows or columns in pieces; and, if the block has all rows or all columns, with
   /// tiles of these inside the contraction loops.
   std::vector<Nest> cuts(const Nest& nest) const {
     std::vector<Nest> result{nest};
@@ -207,13 +207,13 @@ class Blocks {
   const Nest& start_;
   double limit_;
   OwnDims own_;
-  double bytes_[3] = {0, 0, 0};  ///< bytes of each operand and the result
+  double bytes_[3] = {0, 0, 0};  ///< bytes of each operand and of the result
   std::vector<Block> blocks_;
   std::vector<Ranked> found_;
 };
 
-/// Secondary cost of a nest: bytes moved, plus bytes of values that its tiles displace from the scratchpad, which are
-/// written and read once more; then transfers.
+/// Secondary cost of a nest: bytes moved, plus bytes of values that its tiles displace from the scratchpad (each is
+/// then written and read once more); then transfers.
 struct Weight {
   double bytes = 0;
   std::int64_t transfers = 0;
@@ -227,8 +227,8 @@ Weight weight_of(const CostModel& model, const Ranked& ranked) {
           cost.transfers[0] + cost.transfers[1] + cost.transfers[2]};
 }
 
-/// Cycles of nests, by walking tiles. Of a long nest, walks a part and scales the closed form by the ratio of walk to
-/// closed form of the part.
+/// Cycles of nests by a walk over tiles. For a long nest, walks a part and multiplies the closed form by the part's
+/// ratio of walk to closed form.
 class Timer {
  public:
   explicit Timer(CostModel& model) : model_(model) {}

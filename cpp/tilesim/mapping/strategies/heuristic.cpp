@@ -1,4 +1,4 @@
-// A greedy heuristic: grow the tile that shortens the estimated time most, until half the scratchpad is used.
+// A greedy heuristic: grows the tile that shortens the estimated time most, until half the scratchpad is used.
 #include <algorithm>
 #include <limits>
 
@@ -24,7 +24,7 @@ double tile_count(const Problem& problem, const Nest& nest) {
   return count;
 }
 
-/// Ratio of bytes that memory moves to bytes of a tile: whole bursts per contiguous run, or whole layout tiles.
+/// Bytes that memory moves / bytes of a tile: full bursts per contiguous run, or full layout tiles.
 double overfetch(const Problem& problem, const Nest& nest, const Share& machine, std::size_t operand) {
   const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
   const std::size_t rank = access.axes.size();
@@ -64,7 +64,7 @@ std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
   return tile;
 }
 
-/// Cycles of all tiles: full ones, and ragged ones at the end of each dim from `dim` on with their own extent.
+/// Cycles of all tiles. Partial tiles at the end of each dim from `dim` on have their own extent.
 double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, LatencyModel& closed_form,
                       const TileWork& unit, std::size_t dim, double count) {
   for (; dim < nest.tiles.size(); ++dim) {
@@ -106,7 +106,7 @@ double estimate(const Problem& problem, const Nest& nest, const Share& machine, 
     transfers += static_cast<double>(moved.transfers[i]);
     steps = std::max(steps, static_cast<double>(moved.transfers[i]));
   }
-  // With two buffers, every second step waits for a load from its issue on.
+  // With two buffers, every second step waits for a load that was just issued.
   const double latency =
       static_cast<double>(machine.memory.latency_ps) * 1e-12 * static_cast<double>(machine.core.clock.hertz) +
       static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
@@ -117,7 +117,7 @@ double estimate(const Problem& problem, const Nest& nest, const Share& machine, 
   return std::max({busy, bytes / rate, overhead, waiting}) + exposed / rate + ties;
 }
 
-/// Loop order: batch, rows, columns, contraction innermost, so that partial sums stay on chip.
+/// Loop order: batch, rows, columns, and contraction innermost, so that partial sums stay on chip.
 std::vector<int> default_order(const Problem& problem) {
   std::vector<int> order = problem.batch_dims;
   order.insert(order.end(), problem.m_dims.begin(), problem.m_dims.end());
@@ -206,7 +206,7 @@ int lane_dim(const Problem& problem, const Nest& nest, const Share& machine) {
 
 namespace {
 
-/// Doubles the shortest tile repeatedly until no tile can grow.
+/// Doubles the shortest tile until no tile can grow.
 Nest balanced(const Problem& problem, Nest nest, const Share& machine) {
   while (true) {
     int shortest = -1;
@@ -223,7 +223,7 @@ Nest balanced(const Problem& problem, Nest nest, const Share& machine) {
   }
 }
 
-/// Grows rows, inner loops first, to the array's number of rows: fewer streamed rows would wait for the next weights.
+/// Grows rows, inner loops first, to the array's number of rows: with fewer rows, streaming waits for the next weights.
 Nest filled(const Problem& problem, Nest nest, const Share& machine) {
   for (auto dim = problem.m_dims.rbegin(); dim != problem.m_dims.rend(); ++dim) {
     const auto d = static_cast<std::size_t>(*dim);
@@ -238,12 +238,11 @@ Nest filled(const Problem& problem, Nest nest, const Share& machine) {
   return nest;
 }
 
-/// Improves a nest step by step; sets `time` to its estimate.
+/// Improves a nest step by step; sets `time` to its estimated time.
 Nest climb(const Problem& problem, Nest best, const Share& machine, LatencyModel& closed_form, double& time) {
   best = packed(problem, std::move(best), machine);
   time = estimate(problem, best, machine, closed_form);
-  // Double buffering uses half of the scratchpad while the other half is filled. When no tile can grow, one dim may
-  // grow while another one shrinks.
+  // The scratchpad's other half is for second buffers. If no tile can grow, one dim may grow while another shrinks.
   for (int step = 0; step < 256; ++step) {
     Nest choice;
     double gain = 0;

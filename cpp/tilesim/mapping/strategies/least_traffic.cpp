@@ -16,8 +16,8 @@ std::vector<std::int64_t> sizes_of(std::int64_t extent, Sizes sizes) {
   return space(problem, any, sizes).tiles[0];
 }
 
-/// Words moved. An operand is fetched once per trip of a loop that it does not depend on, if that loop encloses a loop
-/// that it depends on. The result is written once per pass and read once per pass after the first.
+/// Number of words moved. An operand is fetched once per trip of a loop on which it does not depend, if this loop
+/// encloses a loop on which it depends. The result is written once per pass, and read once per pass after the first.
 std::int64_t moved_words(const std::int64_t (&extents)[3], const std::int64_t (&trips)[3], const int (&order)[3]) {
   static constexpr int foreign[3] = {1, 0, 2};  // a[m, k], b[k, n], c[m, n] do not depend on n, m, k
   static constexpr int own[3][2] = {{0, 2}, {2, 1}, {0, 1}};

@@ -1,4 +1,4 @@
-// Nests by the machine's lowering profile: the rules of a real chip's compiler, as data in the machine file.
+// Nests by the machine's lowering profile: rules of a real chip's compiler, as data in the machine file.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t no_limit = std::int64_t{1} << 40;
 
-/// Bytes of a region in the chip's padded layout: minor axis to `tile[1]`, second minor to `tile[0]`.
+/// Bytes of a region in the chip's padded layout: minor axis padded to `tile[1]`, second minor axis to `tile[0]`.
 std::int64_t padded_bytes(const Share& machine, const Problem& problem, const Nest& nest, std::size_t operand) {
   const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
   const std::vector<int>& order = problem.minor_to_major[operand];
@@ -38,7 +38,8 @@ std::int64_t& tile(Nest& nest, int dim) { return nest.tiles[static_cast<std::siz
 
 struct PanelRules { std::int64_t panel, columns, split_rows_above; };
 
-/// The left operand is a stationary panel, loaded before any product; the right one streams in windows of columns.
+/// The left operand is a stationary panel that is loaded before any product; the right one streams in windows of
+/// columns.
 Nest panel_nest(const Share& machine, const Problem& problem, const PanelRules& rules) {
   Nest nest{problem.domain.extents,
             concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
@@ -58,7 +59,7 @@ Nest panel_nest(const Share& machine, const Problem& problem, const PanelRules& 
     std::int64_t& size = tile(nest, problem.m_dims.back());
     size = std::min(size, round_up(ceil_div(size, panels), 8));
   } else {
-    // Few rows: splits the contraction instead; sums of all columns stay on chip.
+    // With few rows, split the contraction instead; sums of all columns stay on chip.
     std::int64_t& size = tile(nest, problem.k_dims.back());
     size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
     nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
@@ -79,8 +80,8 @@ Nest cut_nest(const Share& machine, const Problem& problem, const PanelRules& ru
   return nest;
 }
 
-/// The rule's nest if it fits. If a long contraction leaves no space for two windows beside the panel: the fastest
-/// estimate among narrower windows, smaller panels and a split contraction.
+/// The rule's nest if it fits. If a long contraction leaves no space for two windows beside the panel: by the estimate,
+/// the fastest of narrower windows, smaller panels and a split contraction.
 std::optional<Nest> product_rule(const Share& machine, const Problem& problem,
                                  const LoweringProfile::Product& profile) {
   const PanelRules rules{profile.panel_bytes, profile.window_columns, profile.split_rows_above};
@@ -107,7 +108,7 @@ std::optional<Nest> product_rule(const Share& machine, const Problem& problem,
   return best;
 }
 
-/// Whether data and sums of a nest (with halo and zero border) and narrow windows of the weights fit the scratchpad.
+/// Whether data and sums of a nest (with halo and zero border) and narrow windows of weights fit the scratchpad.
 bool held(const Share& machine, const Problem& problem, Nest nest) {
   if (!problem.n_dims.empty()) {
     std::int64_t& columns = tile(nest, problem.n_dims.back());
@@ -116,7 +117,7 @@ bool held(const Share& machine, const Problem& problem, Nest nest) {
   return legal(problem, nest, machine).legal;
 }
 
-/// The dims of images and of output rows; -1 if absent.
+/// The dims of images and of output rows; -1: none.
 std::pair<int, int> image_and_row(const Problem& problem) {
   int image = -1, row = -1;
   for (int dim : problem.m_dims)
@@ -147,8 +148,8 @@ bool is_pointwise(const Problem& problem) {
   return std::ranges::count_if(problem.k_dims, above_one) <= 1 && image_and_row(problem).second >= 0;
 }
 
-/// If weights do not fit or are reloaded for every window, or if images lie on the lanes: the fastest estimate among
-/// fewer rows, more images and narrower weights.
+/// If weights do not fit or are reloaded for every window, or if images are along the lanes: by the estimate, the
+/// fastest of fewer rows, more images and narrower weights.
 std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem, const Nest& planned) {
   std::optional<Nest> best;
   if (problem.n_dims.empty()) return best;
@@ -182,7 +183,7 @@ std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem,
   return best;
 }
 
-/// Whether weights stream again for each of several windows of images.
+/// Whether weights stream once for each of several windows of images.
 bool streams_again(const Problem& problem, const Nest& nest) {
   const int image = image_and_row(problem).first;
   const auto cut = [&](int dim) {
@@ -191,8 +192,8 @@ bool streams_again(const Problem& problem, const Nest& nest) {
   return image >= 0 && cut(image) && !problem.n_dims.empty() && cut(problem.n_dims.back());
 }
 
-/// Number of images per window: the rule's number, or a multiple that hides the load of weights behind streamed rows
-/// and fills the lanes if images lie on them.
+/// Number of images per window: the rule's number, or a multiple that hides the load of weights behind streamed rows,
+/// and fills the lanes if images are along the lanes.
 std::int64_t images_of(const Share& machine, const Problem& problem, int image_dim, std::int64_t images) {
   std::int64_t plane = 1, granule = images;
   for (int dim : problem.m_dims)

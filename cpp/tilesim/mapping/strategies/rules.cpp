@@ -1,4 +1,4 @@
-// The published rules by which other tools choose nests, for comparison.
+// Published rules by which other tools choose nests, for comparison.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -17,7 +17,7 @@ std::int64_t extent_of(const Problem& problem, const std::vector<int>& dims) {
   return count;
 }
 
-/// Gives the loops of a group a tile of `size` elements in total, filling inner loops first.
+/// Sets the tiles of a group of loops to `size` elements in total; fills inner loops first.
 void spread(const Problem& problem, const std::vector<int>& dims, std::int64_t size, Nest& nest) {
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
     const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(*dim)];
@@ -39,7 +39,7 @@ Nest nest_of(const Problem& problem, std::int64_t m, std::int64_t n, std::int64_
   return nest;
 }
 
-/// Gemmini's tiled_matmul_auto, weight stationary: tiles in blocks of the array's side, initially square in half the
+/// Gemmini's tiled_matmul_auto, weight stationary: tiles in blocks of the array's side, first square in half the
 /// accumulator, then grown in turn while they fit half the scratchpad (gemmini-rocc-tests, include/gemmini.h; Genc et
 /// al., DAC 2021).
 Nest gemmini(const Problem& problem, const Share& machine) {
@@ -75,7 +75,7 @@ Nest gemmini(const Problem& problem, const Share& machine) {
   return nest_of(problem, tile[0] * dim, tile[1] * array.columns, tile[2] * dim);
 }
 
-/// Tile sizes that PyTorchSim tries: the lanes times a divisor of the padded extent; small extents padded to 8.
+/// Tile sizes that PyTorchSim tries: the lanes times a divisor of the padded extent; small extents are padded to 8.
 std::vector<std::int64_t> lane_multiples(std::int64_t extent, std::int64_t lanes, std::int64_t most) {
   if (extent <= lanes) return {round_up(extent, 8)};
   const std::int64_t count = ceil_div(extent, lanes);
@@ -147,7 +147,7 @@ Nest by_strategy(const std::string& strategy, const Problem& problem, const Shar
     nest = pytorchsim(problem, machine);
   else
     throw UserError({"unknown mapping", {}, "'" + strategy + "'", join(strategies()), nearest(strategy, strategies())});
-  // These rules omit epilogue operands: the largest tile is halved until the nest is legal.
+  // These rules ignore epilogue operands, so the largest tile is halved until the nest is legal.
   while (!legal(problem, nest, machine).legal) {
     const auto largest = std::max_element(nest.tiles.begin(), nest.tiles.end());
     if (*largest <= 1) return heuristic(problem, machine);
@@ -178,7 +178,7 @@ Nest refined(const Problem& problem, const Share& machine, const Nest& start) {
     here = std::move(next);
     now = best;
   }
-  // The closed form omits work that does not overlap; the walk decides if there are few enough tiles.
+  // The closed form omits work that does not overlap. The walk decides if there are few enough tiles.
   const double before = model.steps(start, most_steps), after = model.steps(here, most_steps);
   if (std::isinf(before) && std::isinf(after))
     return model.price(here).bound <= model.price(start).bound ? here : start;

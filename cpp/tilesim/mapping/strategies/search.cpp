@@ -1,4 +1,4 @@
-// Best-first search: closed forms are lower bounds on all nests, and only promising nests are walked tile by tile.
+// Best-first search: closed forms give lower bounds for all nests, and only promising nests are walked tile by tile.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// A nest that may still be the best, stored compactly: there are tens of thousands.
+/// A nest that may be the best. The type is compact because there are tens of thousands of them.
 struct Candidate {
   std::size_t tiles;              ///< index of its first tile size in `pool_`
   const std::vector<int>* order;  ///< an order of the space, or of a start nest
@@ -70,7 +70,7 @@ class Search {
   }
 
   double consider(const Nest& wanted) {
-    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // packing costs nothing where it is legal
+    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // legal packing costs nothing
     if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
     if (!model_.fits(nest)) return infinite;
     ++found_.priced;
@@ -101,7 +101,7 @@ class Search {
     return packed(model_.problem(), std::move(nest), model_.machine());
   }
 
-  /// Orders that differ in loops of several trips; others are equal.
+  /// Orders that differ in loops of several trips; other orders are equivalent.
   std::vector<const std::vector<int>*> distinct_orders(const Nest& nest) const {
     std::vector<const std::vector<int>*> result;
     std::vector<std::uint64_t> seen;
@@ -133,7 +133,7 @@ class Search {
     }
   }
 
-  /// Adds all orders and depths of given tiles whose bounds can still win; rings that are filled once get one buffer.
+  /// Adds all orders and depths of given tiles whose bounds can still win. A ring that is filled once gets one buffer.
   void try_tiles(Nest nest) {
     nest.depths = {1, 1, 1};
     nest.order = space_.orders[0];
@@ -165,7 +165,7 @@ class Search {
     }
   }
 
-  /// Steepest descent by closed form from the heuristic's nest, in every order.
+  /// Steepest descent by closed form from nest `start`, in every order.
   void descend(const Nest& start) {
     for (const auto* order : distinct_orders(start)) {
       Nest here = start;
@@ -186,7 +186,7 @@ class Search {
     }
   }
 
-  /// Walks the most promising nests so far: a known time makes the enumeration shorter.
+  /// Walks the nests that are most promising so far, because a known time shortens the enumeration.
   void first_guess() {
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
@@ -196,13 +196,13 @@ class Search {
 
   bool alone() const { return model_.problem().cores == 1; }  ///< no other core uses the memory
 
-  /// Whether the array is busy almost all the time: no nest is faster beyond the model's resolution.
+  /// Whether the array is busy almost all the time, so that no nest is faster beyond the model's resolution.
   bool settled() const {
     constexpr double alike = 1.005;
     return keep_ == 1 && alone() && fastest_ <= alike * peak_;
   }
 
-  /// Sets lower bounds for all nests: every byte once at full bandwidth, every product at the array's peak.
+  /// Sets lower bounds for all nests: every byte moves once at full bandwidth, every product runs at the array's peak.
   void relax() {
     const Problem& problem = model_.problem();
     Nest whole{problem.domain.extents, space_.orders[0], {1, 1, 1}};
@@ -219,7 +219,7 @@ class Search {
     floor_ = std::max(floor_, peak_);
   }
 
-  /// Walks candidates by rising `key` while their bounds and the budget allow.
+  /// Walks candidates by ascending `key` while their bounds and the budget permit.
   void walk_by(double Candidate::* key, double share) {
     const auto keep = static_cast<double>(keep_);
     const double most_walked = share * std::max(static_cast<double>(options_.most_walked), keep);
@@ -253,7 +253,7 @@ class Search {
     return count;
   }
 
-  /// Moves from the best nest to adjacent nests while the walk finds them faster.
+  /// Moves from the best nest to adjacent nests while the walk finds faster ones.
   void improve() {
     constexpr int most_rounds = 6;
     for (int round = 0; round < most_rounds; ++round) {
@@ -278,7 +278,7 @@ class Search {
     }
   }
 
-  /// Replaces the best nests by nests with sub-tiles that are faster beyond the model's error.
+  /// Replaces the best nests by nests with sub-tiles if these are faster beyond the model's error.
   void cut_best() {
     constexpr double worth = 0.99;
     constexpr int most_walked = 32;  // limit if only the best nest is requested
@@ -332,7 +332,7 @@ class Search {
     return few;
   }
 
-  /// Chooses among nests of about equal time. If memory limits the kernel, few bytes already mean little time.
+  /// Chooses among nests of about equal time. If memory limits the kernel, fast nests already have few bytes.
   void choose() {
     const Cost& cost = found_.best.front().cost;
     if (alone() && cost.memory < cost.compute)
@@ -341,7 +341,7 @@ class Search {
     prefer_in_crowd(model_, found_.best, options_.cancel);
   }
 
-  /// The least bound of candidates that were not walked.
+  /// The lowest bound of candidates that were not walked.
   double unexplored() const {
     double least = infinite;
     for (const Candidate& candidate : candidates_)
@@ -355,7 +355,7 @@ class Search {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
     walk_by(&Candidate::bound, 1);
     for (const Ranked& ranked : found_.best) fastest_ = std::min(fastest_, ranked.cycles);
-    // If the bound leaves a gap, nests that were not walked may be better. Without multicast `prefer_in_crowd`
+    // If the bound leaves a gap, nests that were not walked may be better. Without multicast, `prefer_in_crowd`
     // considers several nests.
     constexpr double close = 1.05;
     if (settled())
@@ -380,9 +380,9 @@ class Search {
   std::set<std::vector<std::int64_t>> walked_;
   SearchResult found_;
   double fastest_ = 0, steps_ = 0;
-  double floor_ = 0, peak_ = 0;  ///< lower bounds: all nests; the array's products
-  double far_ = 1;               ///< factor of the best known time beyond which a walk stops early
-  double margin_ = 1;            ///< factor of the best known time beyond which bounds exclude a nest
+  double floor_ = 0, peak_ = 0;  ///< lower bounds: for all nests; for the array's products
+  double far_ = 1;               ///< a walk stops above this multiple of the best time
+  double margin_ = 1;            ///< bounds above this multiple of the best time exclude a nest
 };
 
 }  // namespace

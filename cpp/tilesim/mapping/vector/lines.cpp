@@ -10,7 +10,7 @@ namespace tilesim::mapping {
 
 Lines lines_of(const Shape& space, const std::vector<std::int64_t>& tiles, std::size_t axis, LatencyModel& latency) {
   const auto size = [&](std::size_t i) { return std::max<std::int64_t>(1, std::min(tiles[i], space[i])); };
-  // inner axes are split into equal tiles
+  // inner axes that are split into equal tiles
   Lines lines{false, space.size() - 1};
   while (lines.first > 0 && space[lines.first] % size(lines.first) == 0) --lines.first;
   while (lines.first < axis && size(lines.first) == 1) ++lines.first;

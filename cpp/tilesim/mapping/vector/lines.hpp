@@ -1,4 +1,4 @@
-// Reordering of the lines of a tile along an axis: gathered separately or jointly.
+// Reordering of a tile's lines along an axis, by one gather per line or one gather for all lines.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace tilesim::mapping {
 
-/// Whether consecutive lines of a tile are joined to one line. Positions within lines are then converted to positions
-/// in the joined line, so that a single gather reorders all lines.
+/// Whether consecutive lines of a tile are joined into one. Positions within lines are then converted to positions in
+/// the joined line, so that a single gather reorders all lines.
 struct Lines {
   bool together = false;
   std::size_t first = 0;  ///< first axis of the joined lines
 };
-/// Lines of tiles of this size, joined if the model finds that faster.
+/// Lines of tiles of this size; they are joined if the latency model finds this faster.
 Lines lines_of(const Shape& space, const std::vector<std::int64_t>& tiles, std::size_t axis, LatencyModel& latency);
 
-/// A gather of this many single elements by 32-bit indices.
+/// A gather of `elements` single elements by 32-bit indices.
 Descriptor gathered(DType dtype, std::int64_t elements);
 
-/// Nodes that convert positions in lines of `extent`, the input, to positions in `before` x `extent` x `after`
-/// elements; the last node is the result. Dims: before, extent, and after if it is more than 1.
+/// Nodes that convert the input, positions in lines of `extent` elements, to positions in `before` x `extent` x `after`
+/// elements. The last node is the result. Dims: before, extent, and after if it exceeds 1.
 std::vector<VectorNode> places_nodes(std::int64_t before, std::int64_t extent, std::int64_t after);
 Descriptor places_descriptor(std::int64_t before, std::int64_t extent, std::int64_t after);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t unbounded = INT64_MAX / 8;
 
-/// Elements moved along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles if the region
+/// Elements that move along one of the two minor axes of a tiled tensor: full rows of lanes; full tiles if the region
 /// starts at a tile and ends with the tensor.
 std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int64_t low, std::int64_t length) {
   const std::int64_t granule = operand.layout[1 - i];
@@ -20,7 +20,7 @@ std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int6
   return to_end ? round_up(length, granule) : length;
 }
 
-/// Finds the parts per axis that give the busiest of `cores` the fewest trips.
+/// Finds the parts per axis for which the busiest of `cores` cores has the fewest trips.
 void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64_t cores, double count,
             std::vector<std::int64_t>& own, std::vector<std::int64_t>& best, double& least) {
   if (axis == trips.size()) {
@@ -78,7 +78,7 @@ TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, 
     const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis], step = operand.step[axis];
     extent[axis] = step == 0 ? 1 : std::min(unbounded / 8, saturating(step, size[axis] - 1) + reach);
   }
-  // in memory: the order of its axes; in the tile: the lane axis innermost
+  // in memory: order of the tensor's axes; in the tile: lane axis innermost
   std::vector<ViewDim> memory(rank), tile(rank);
   std::int64_t stride = 1;
   for (const int axis : operand.axes) {

@@ -18,7 +18,7 @@ std::vector<VectorStage> stages_of(const VectorProblem& problem) {
   return {all};
 }
 
-/// A kernel without streaming loads everything first. A streaming pass loads the operands of its own stages, in order.
+/// A kernel without streaming loads everything first. A streaming pass loads the operands of its own stages in order.
 std::vector<VectorPhase> phases_of(const VectorProblem& problem, bool streamed) {
   const std::vector<VectorStage> stages = stages_of(problem);
   std::int64_t last = 0;
@@ -116,7 +116,7 @@ VectorPlan::OperandRing buffer_of(const VectorProblem& problem, const VectorOper
   for (std::size_t axis = 0; axis < rank; ++axis)
     buffer.extents.push_back(held_extent(problem, operand, axis, tiles.tiles[axis]));
   buffer.strides = row_major_strides(buffer.extents);
-  if (problem.turns && changes_lanes(problem, operand, tiles)) {  // the lane axis innermost
+  if (problem.turns && changes_lanes(problem, operand, tiles)) {  // the lane axis is innermost
     const auto lane = static_cast<std::size_t>(tiles.lane);
     std::int64_t stride = buffer.extents[lane];
     buffer.strides[lane] = 1;

@@ -136,7 +136,7 @@ double TensorMap::dense_bytes(const std::vector<std::int64_t>& lengths, const Cl
   return total;
 }
 
-/// Sums over every combination of lengths, each with all positions of its tiles within a burst.
+/// Sums over all combinations of lengths, each with all positions of its tiles within a burst.
 void TensorMap::add_dense(const std::vector<Classes>& of_dims, std::vector<std::int64_t>& lengths,
                           std::vector<Classes>& chosen, Sweep& total) const {
   const std::size_t dim = lengths.size();
@@ -174,8 +174,8 @@ void TensorMap::add_dense(const std::vector<Classes>& of_dims, std::vector<std::
   for (const Class& at : places) total.transfers += at.count;
 }
 
-/// Elements moved along an axis of a tiled tensor: whole rows of lanes; whole tiles if the region starts at a tile and
-/// ends with the tensor.
+/// Elements that move along an axis of a tiled tensor: full rows of lanes; full tiles if the region starts at a tile
+/// and ends with the tensor.
 std::int64_t TensorMap::tiled_length(std::size_t place, std::int64_t low, std::int64_t high) const {
   const std::int64_t length = high - low + 1;
   if (place >= 2) return length;
@@ -197,7 +197,7 @@ TensorMap::Sweep TensorMap::tiled_axis(std::size_t place, const std::vector<std:
       const std::int64_t end = operand_.extents[place];
       const std::int64_t low = at.to_end ? end - at.length : at.place;
       const double length = static_cast<double>(tiled_length(place, low, low + at.length - 1));
-      // `place` is modulo the layout tile: low + length may equal the end by coincidence, without padding after it.
+      // `place` is modulo the layout tile, so low + length may equal the end by coincidence, without padding after it.
       const bool seems = !at.to_end && place == 1 && low + at.length == end;
       total.bytes += at.count * (seems ? static_cast<double>(at.length) : length);
       total.transfers += at.count;

@@ -1,5 +1,5 @@
-// The addresses of an operand's tiles in memory and the bytes that they move, as in the engine: whole rows of lanes and
-// layout tiles, or contiguous runs in whole bursts.
+// The addresses of an operand's tiles in memory, and the bytes that they move, as in the engine: full rows of lanes and
+// layout tiles, or contiguous runs in full bursts.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,35 @@
 
 namespace tilesim::mapping {
 
-struct Moved { std::int64_t address = 0, bytes = 0; };  ///< address from the start of the tensor
+struct Moved { std::int64_t address = 0, bytes = 0; };  ///< address relative to the tensor's start
 
-/// The tiles of an operand in memory; `Cuts`: tiles per axis of the space, or window parts per axis.
+/// The tiles of an operand: tiles per axis of the space, or window parts per axis.
 using Cuts = std::vector<std::vector<Stretch>>;
 
 class TensorMap {
  public:
-  /// For an operand with a known access. Problem and operand must outlive the map.
+  /// For an operand that has an access. Problem and operand must outlive the map.
   TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Share& machine);
 
-  /// Address and bytes of one tile: a stretch of one per axis. `taps`: current taps; empty: all.
+  /// Address and bytes of one tile, given by a stretch of one tile per axis. `taps`: current taps; empty: all.
   Moved moved(const std::vector<Stretch>& tile, const std::vector<Stretch>& taps) const;
-  /// Total bytes of all tiles, one per combination of axis positions, and the number of nonempty transfers.
+  /// Bytes of all tiles, one per combination of positions on the axes, and the number of nonempty transfers.
   struct Sweep { double bytes = 0, transfers = 0; };
   Sweep sweep(const Cuts& tiles, const Cuts& taps) const;
 
  private:
-  /// A dim on an axis of the tensor, with its coefficient; several dims may share the axis.
+  /// A dim on an axis of the tensor, with its coefficient. Several dims may share an axis.
   struct Dim {
     std::size_t axis = 0, place = 0;           ///< axis of the space; axis of the tensor, minor first
     std::int64_t coefficient = 1, stride = 1;  ///< elements per step; bits between adjacent elements
-    bool alone = true;                         ///< the only dim on its tensor axis
+    bool alone = true;                         ///< whether it is the only dim on its tensor axis
   };
-  /// The range of a tile along a dim: `low` and `high` on the tensor's axis, clipped to it if the dim is alone there.
+  /// The range of a tile along a dim: `low` and `high` on the tensor's axis, clipped to the axis if the dim is alone.
   struct Span { std::int64_t low = 0, high = 0, length = 1; };
   /// Tiles of equal length and equal alignment to bursts, or to rows and tiles of a layout.
   struct Class {
     std::int64_t length = 1, place = 0;
-    bool to_end = false;  ///< extends to the tensor's end
+    bool to_end = false;  ///< ends at the tensor's end
     double count = 1;
   };
   using Classes = std::vector<Class>;

@@ -1,4 +1,4 @@
-// Searches tiles of a vector kernel: a closed form ranks all candidates, and the walk those close to the fastest.
+// Searches tiles of a vector kernel: a closed form ranks all candidates, and the walk ranks those close to the fastest.
 #include "tilesim/mapping/vector/search.hpp"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace tilesim::mapping {
 namespace {
 
 constexpr std::int64_t most_sizes = 4000;  // limit on combinations of tile sizes
-constexpr double most_steps = 1 << 20;     // limit on tiles: simulating longer programs takes too long
+constexpr double most_steps = 1 << 20;     // limit on tiles, because longer walks take too long
 constexpr double alike = 1.005;            // smaller gains do not justify a walk
-constexpr std::size_t least_walked = 10;   // minimum number of candidates to walk
+constexpr std::size_t least_walked = 10;   // least number of candidates to walk
 
 /// Candidate tile sizes of an axis: equal pieces, also rounded up to lanes and to memory granules.
 std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axis, const Share& machine,
@@ -112,7 +112,7 @@ class VectorSearch {
       found_.push_back({tiles, weighed(problem_, tiles, machine_, own_).with_depth(tiles.depth)});
   }
 
-  /// Adds ring depths one to three that fit the scratchpad.
+  /// Adds the candidate with each ring depth from one to three that fits the scratchpad.
   void add_depths(VectorTiles tiles) {
     tiles.depth = 1;
     if (!legal(problem_, tiles, machine_).legal) return;
@@ -122,7 +122,7 @@ class VectorSearch {
         found_.push_back({tiles, any.with_depth(tiles.depth)});
   }
 
-  /// Adds all sizes, lane axes and depths of whole tiles.
+  /// Adds all sizes, lane axes and depths of tiles without pieces.
   void enumerate() {
     const std::size_t rank = problem_.space.size();
     std::vector<std::size_t> index(rank, 0);
@@ -142,7 +142,7 @@ class VectorSearch {
     }
   }
 
-  /// Adds the best candidates with tiles in two or four pieces. Loops over such tiles are not split over cores.
+  /// Adds the best candidates with two or four pieces per tile. Loops over such tiles are not split over cores.
   void add_pieces() {
     if (machine_.core.count > std::max<std::int64_t>(1, problem_.contexts)) return;
     std::stable_sort(found_.begin(), found_.end(), sooner);
@@ -157,7 +157,7 @@ class VectorSearch {
         }
   }
 
-  /// Whether the candidate cannot be faster, beyond the walk's error, than a walked one with as few transfers.
+  /// Whether, beyond the walk's error, the candidate cannot be faster than a walked one with as few transfers.
   bool promises_nothing(const RankedTiles& ranked) const {
     if (!leaves_out_) return false;
     const double least = std::max(ranked.cost.compute, ranked.cost.memory);
@@ -180,8 +180,8 @@ class VectorSearch {
     return key;
   }
 
-  /// Walks the best candidates by the closed form, and the best per lane axis and order of magnitude of tiles, on which
-  /// the closed form's error depends.
+  /// Walks the best candidates by the closed form, and the best for each lane axis and order of magnitude of tiles,
+  /// because the closed form's error depends on these.
   void walk_best() {
     constexpr double hopeless = 1.6;
     const std::size_t most = std::max(keep_, least_walked);
@@ -194,7 +194,7 @@ class VectorSearch {
     found_.clear();
   }
 
-  /// Moves from the fastest candidate of a lane axis to adjacent sizes and depths while one is faster.
+  /// Moves from the fastest candidate with this lane axis to adjacent sizes and depths while one of them is faster.
   void climb(int lane) {
     constexpr int most_rounds = 4;
     constexpr double faster = 0.995, hopeless = 1.3;
@@ -238,7 +238,7 @@ class VectorSearch {
   std::vector<RankedTiles> found_, walked_;
   std::set<std::vector<std::int64_t>> seen_;  ///< keys of walked candidates
   VectorCost fastest_;                        ///< cost of the fastest walked candidate
-  bool leaves_out_ = false;                   ///< skips candidates that cannot be faster
+  bool leaves_out_ = false;                   ///< whether to skip candidates that cannot be faster
 };
 
 }  // namespace

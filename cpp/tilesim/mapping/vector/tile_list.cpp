@@ -9,7 +9,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr int most_pieces_walked = 128;   // limit on pieces of tiles; beyond it the time is extrapolated
+constexpr int most_pieces_walked = 128;   // limit on walked pieces; the time of others is extrapolated
 constexpr std::int64_t most_apart = 256;  // limit on transfers of one tile
 constexpr std::int64_t most_tile_bytes = INT64_MAX / 8;
 
@@ -78,7 +78,7 @@ std::int64_t TileList::tile_bytes() const {
   return bytes;
 }
 
-/// Selects, among parts with the same number of tiles, one whose first tile moves most: if bursts or rows of lanes
+/// Of the parts with the most tiles, selects one whose first tile moves the most bytes: if bursts or rows of lanes
 /// cross parts, only the first part is aligned.
 void TileList::find_part() {
   first_.assign(rank_, 0);
@@ -92,7 +92,7 @@ void TileList::find_part() {
   }
 }
 
-/// Selects the core's consecutive tiles of each axis, as the compiler splits the loops.
+/// Selects the core's consecutive tiles on each axis, as the compiler splits the loops.
 void TileList::take_part(const CoreTrips& own, std::int64_t core) {
   first_.assign(rank_, 0);
   for (std::size_t axis = rank_; axis-- > 0;) {
@@ -116,7 +116,7 @@ TileList::TileBox TileList::place() const {
   return tile;
 }
 
-/// Advances the loops, the last one fastest; false after the last trip.
+/// Advances the loops, the last one fastest; returns false after the last trip.
 bool TileList::advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index, const Sizes& trips) const {
   for (std::size_t i = loops.size(); i-- > 0;) {
     const auto axis = static_cast<std::size_t>(loops[i].axis);
@@ -126,7 +126,8 @@ bool TileList::advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index,
   return false;
 }
 
-/// Adds the points of the current tile: tiles at the ends are smaller, so unwalked work is measured in points.
+/// Adds the points of the current tile. Tiles at the ends are smaller, so work that is not walked is measured in
+/// points.
 void TileList::add_points() {
   double count = 1;
   for (const Stretch& along : place()) count *= static_cast<double>(along.size);
@@ -155,7 +156,7 @@ void TileList::make_entries() {
   } while (pieces_ < most_pieces_walked && advance(plan.rows, index_, trips_));
 }
 
-/// Advances to the next tile of a row or part of a window; false after the last one.
+/// Advances to the next tile of a row, or part of a window; returns false after the last one.
 bool TileList::next_column() {
   const bool more = advance(plan.parts, part_, {}) || advance(plan.columns, index_, trips_);
   for (const VectorPlan::Loop& loop : plan.parts) {
@@ -208,7 +209,8 @@ std::vector<TileList::TileBox> TileList::cut(const TileBox& tile) const {
   return pieces;
 }
 
-/// Adds the transfers and computes of a phase for the current tile: whole operands, then the others piece by piece.
+/// Adds the transfers and computes of a phase for the current tile: operands without pieces first, then the others
+/// piece by piece.
 void TileList::add_step(const VectorPhase& phase) {
   const TileBox tile = place();
   const std::vector<TileBox> pieces = cut(tile);
@@ -245,12 +247,12 @@ void TileList::add_load(const Need& need, int step, const TileBox& place) {
     const std::int64_t size = std::exchange(one[static_cast<std::size_t>(axis)].size, 1);
     count = std::min(count * size, most_tile_bytes / size);
   }
-  const std::int64_t walked = std::min(count, most_apart);  // beyond the limit, each walked transfer represents several
+  const std::int64_t walked = std::min(count, most_apart);  // above the limit, a walked transfer represents several
   const Moved move = moved_by(static_cast<std::size_t>(need.operand), one);
   std::vector<Transfer>& queue = loads[plan.buffers[static_cast<std::size_t>(need.operand)].queue];
   for (std::int64_t i = 0; i < walked; ++i) {
     const std::int64_t bytes = (i + 1) * count / walked * move.bytes - i * count / walked * move.bytes;
-    // Data-dependent addresses count as the tensor's start, as in the engine.
+    // As in the engine, a data-dependent address counts as the tensor's start.
     const std::int64_t address = ring.base + (operand.apart.empty() ? move.address : 0);
     queue.push_back({need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
   }
@@ -296,7 +298,7 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Til
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
-  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // the next stage reads the positions
+  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // the next stage reads positions
   item.waits =
       (stage.reductions > 0 && !streamed && !plan.carries) || ordered || (stage.line >= 0 && stage.stores.empty());
   item.results = results;

@@ -1,4 +1,4 @@
-// Bytes and work of the tiles of one core, in the order of the program.
+// Bytes and work of the tiles of one core, in program order.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,46 @@ namespace tilesim::mapping {
 
 class TileList {
  public:
-  /// The tiles of the busiest core, or of core number `core`.
+  /// Lists the tiles of core number `core`; -1: of the busiest core.
   TileList(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, const CoreTrips& own,
            std::int64_t core = -1);
 
-  /// An operand's buffers; `versions` counts the tiles so far.
+  /// The buffers of an operand; `versions`: number of tiles so far.
   struct Ring {
     std::vector<std::int64_t> strides;
-    std::optional<TensorMap> map;  ///< empty if its access is unknown
+    std::optional<TensorMap> map;  ///< empty if it has no access
     std::int64_t base = 0;
     bool pieces = true;
     int versions = 0;
   };
   struct Transfer {
     int operand = 0, version = 0, piece = 0, step = 0;
-    bool last = false;  ///< last piece of its tile or piece
+    bool last = false;  ///< last transfer of its tile or piece
     std::int64_t address = 0, bytes = 0;
   };
-  struct Turn {  ///< a pass through the cross-lane unit
+  struct Turn {  ///< a permute on the cross-lane unit
     int operand = 0, version = 0;
     double busy = 0;
   };
   struct Need { int operand = 0, version = 0; };
   struct Pass {                      ///< a pass over a row of tiles
     std::size_t first = 0, end = 0;  ///< range of steps
-    double skipped = 0;              ///< number of tiles not walked
+    double skipped = 0;              ///< number of tiles that are not walked
   };
   struct Item {  ///< a compute of the vector unit
     int step = 0, piece = 0;
     double busy = 0, done = 0;
-    bool waits = false;         ///< the next one reads its result
-    std::vector<Need> results;  ///< tiles that it writes; tiles read: `reads` of its step
-    bool frees = false;         ///< frees the inputs of its step
+    bool waits = false;         ///< the next compute reads its result
+    std::vector<Need> results;  ///< tiles that it writes; `reads` has the tiles that its step reads
+    bool frees = false;         ///< releases the inputs of its step
   };
 
   double points_of_all() const;
 
   VectorPlan plan;
-  bool streamed = false;  ///< several tiles, or window parts, form one result
+  bool streamed = false;  ///< several tiles, or parts of a window, form one result
   std::vector<Ring> rings;
-  int shared = -1;                           ///< result that uses the buffers of a load; -1: none
+  int shared = -1;                           ///< result that uses a load's buffers; -1: none
   double active = 1, total = 1;              ///< busy cores (or contexts); number of steps of the busiest one
   std::vector<std::vector<Transfer>> loads;  ///< per queue
   std::vector<Transfer> stores;
@@ -60,8 +60,8 @@ class TileList {
   std::vector<Item> items;
   std::vector<std::vector<Need>> reads;  ///< per step
   std::vector<Pass> passes;
-  double rows = 1, rows_walked = 0;  ///< rows of streaming tiles
-  std::vector<double> points;        ///< per step of non-streaming tiles, on one core
+  double rows = 1, rows_walked = 0;  ///< rows of streaming tiles; rows that are walked
+  std::vector<double> points;        ///< per step of tiles that do not stream, on one core
 
  private:
   using Sizes = std::vector<std::int64_t>;
@@ -92,12 +92,12 @@ class TileList {
   const VectorTiles& tiles_;
   const Share& machine_;
   ClosedForm closed_form_;
-  std::map<std::pair<const void*, Sizes>, TileLatency> latencies_;  ///< of stages and turned operands, by tile size
+  std::map<std::pair<const void*, Sizes>, TileLatency> latencies_;  ///< of stages and permutes, by tile size
   std::vector<VectorStage> stages_;
   std::size_t rank_;
-  double contexts_;            ///< contexts per core, which share its units
-  Sizes trips_, first_;        ///< of the walked part: number of tiles, and first tile, per axis
-  Sizes index_, part_;         ///< indices of the current tile, and window part
+  double contexts_;            ///< contexts per core, which share the core's units
+  Sizes trips_, first_;        ///< of the core's part, per axis: number of tiles, first tile
+  Sizes index_, part_;         ///< indices of the current tile, and of the window's part
   std::vector<Stretch> taps_;  ///< current taps; empty: all
   int steps_ = 0, pieces_ = 0;
 };

@@ -16,7 +16,7 @@ TileLatency repeated(TileLatency one, std::int64_t times) {
   return one;
 }
 
-/// Latency to reorder lines, or to convert positions within lines.
+/// Latency of reordering lines, or of converting positions within lines.
 TileLatency lines_latency(const VectorProblem& problem, const VectorStage& stage, const VectorTiles& tiles,
                           const std::vector<std::int64_t>& size, LatencyModel& latency) {
   const auto axis = static_cast<std::size_t>(stage.line);
@@ -98,7 +98,7 @@ std::size_t Prepared::Hash::operator()(const std::vector<std::int64_t>& key) con
 Prepared::Total Prepared::about(std::size_t number, const std::vector<std::int64_t>& size) const {
   const VectorOperand& operand = problem_.operands[number];
   std::vector<std::int64_t> start(problem_.space.size(), 0);
-  double filled = 1, times = 1;  // ratio to full tiles, the last ones being ragged
+  double filled = 1, times = 1;  // ratio to full tiles; the last ones may be partial
   const std::int64_t first = moved(operand, strides_[number], start, size, machine_).bytes;
   for (std::size_t axis = 0; axis < start.size(); ++axis) {
     const std::int64_t extent = std::max<std::int64_t>(1, problem_.space[axis]), trips = ceil_div(extent, size[axis]);
@@ -111,7 +111,7 @@ Prepared::Total Prepared::about(std::size_t number, const std::vector<std::int64
   return {filled * (static_cast<double>(first) + static_cast<double>(second)) / 2 * times, times};
 }
 
-/// `streams`: counts a transfer per tile of a row and per part of a window; otherwise one for all of them.
+/// `streams`: counts a transfer per tile of a row and per part of a window; else one transfer for all of them.
 Prepared::Total Prepared::total(std::size_t number, const VectorTiles& tiles, bool in_pieces, bool streams) {
   if (!maps_[number]) return about(number, tiles.tiles);
   const VectorOperand& operand = problem_.operands[number];
@@ -120,7 +120,7 @@ Prepared::Total Prepared::total(std::size_t number, const VectorTiles& tiles, bo
   const auto piece = [&](std::size_t axis) {
     return in_pieces && !tiles.sub.empty() ? std::min(tiles.sub[axis], tiles.tiles[axis]) : tiles.tiles[axis];
   };
-  double times = 1;  // repetitions along axes that the operand does not span
+  double times = 1;  // repetitions along axes on which the operand does not depend
   std::vector<std::int64_t> key{static_cast<std::int64_t>(number)};
   for (std::size_t axis = 0; axis < rank; ++axis) {
     if (operand.step[axis] > 0) {
@@ -161,7 +161,7 @@ double Prepared::busy(const VectorStage& stage, const VectorTiles& tiles, const 
   return cycles;
 }
 
-/// `streams` as in `total`. The first tile of a row may run other functions than later ones.
+/// `streams`: see `total`. The first tile of a row may run other functions than later tiles.
 double Prepared::busy(const VectorStage& stage, const VectorTiles& tiles, bool streams) {
   const std::size_t rank = problem_.space.size();
   const bool rows_only = !streams && mapping::streams(problem_, tiles);

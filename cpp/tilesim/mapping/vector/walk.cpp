@@ -33,7 +33,7 @@ class TileWalk {
     }
   }
 
-  /// Cycles of the kernel; call it after all requests have been sent.
+  /// Cycles of the kernel. Call it after all requests have been sent.
   double cycles() const {
     const std::size_t count = ends_.size();
     const double launch = static_cast<double>(machine_.core.kernel_launch_cycles);
@@ -53,7 +53,7 @@ class TileWalk {
     return launch + last + rest * each;
   }
 
-  /// Time of the next request; infinite: none is left.
+  /// Time of the next request; infinite if none is left.
   double next() {
     constexpr double never = std::numeric_limits<double>::infinity();
     for (bool more = true; more;) {
@@ -66,11 +66,11 @@ class TileWalk {
       if (const double time = load_time(loads_[i]); time < now) now = time, loading_ = i;
     const double storing = store_time();
     if (storing == never || storing > now) return now;
-    loading_ = loads_.size();  // a ready store precedes the next load, as in the engine
+    loading_ = loads_.size();  // as in the engine, a ready store precedes the next load
     return storing;
   }
 
-  /// Sends the request found by `next`.
+  /// Sends the request that `next` found.
   void send(Channels& channels, double now) {
     if (loading_ == loads_.size()) return send_store(channels, now);
     LoadQueue& loading = loads_[loading_];
@@ -85,8 +85,8 @@ class TileWalk {
   using Transfer = TileList::Transfer;
   using Need = TileList::Need;
   struct Ring {
-    std::vector<std::vector<double>> raw, ready;  ///< per version and piece: arrival time, and time after the permute
-    std::vector<double> freed;                    ///< time, per version
+    std::vector<std::vector<double>> raw, ready;  ///< per version and piece: time of arrival; time after the permute
+    std::vector<double> freed;                    ///< time per version
     bool shuffled = false, pieces = true;
   };
   struct LoadQueue {
@@ -94,7 +94,7 @@ class TileWalk {
     std::size_t number = 0, next = 0;
   };
 
-  /// Least cycles per tile of any size: the buffers of a ring share one round trip.
+  /// Least cycles per tile of any size, because the buffers of a ring share one round trip.
   double least_cycles() const {
     const auto hertz = static_cast<double>(machine_.core.clock.hertz);
     const double way = static_cast<double>(machine_.network.latency_cycles) * hertz /
@@ -103,8 +103,7 @@ class TileWalk {
            static_cast<double>(tiles_.depth);
   }
 
-  /// Extrapolates the tiles that are not walked: each pass from its later walked tiles, and all rows from the walked
-  /// ones.
+  /// Extrapolates tiles that are not walked: each pass from its later walked tiles, and all rows from the walked rows.
   double streamed_cycles(double last) const {
     double walked = last;
     for (const TileList::Pass& pass : list_.passes) {
@@ -117,14 +116,14 @@ class TileWalk {
 
   Ring& at(int operand) { return rings_[static_cast<std::size_t>(operand)]; }
 
-  /// Time at which the buffer of a version is free; negative: not yet known.
+  /// Time at which the buffer of a version is free; negative: not known yet.
   double free_since(const Ring& ring, int version) const {
     const int before = version - static_cast<int>(tiles_.depth);
     if (before < 0) return 0;
     return before < static_cast<int>(ring.freed.size()) ? ring.freed[static_cast<std::size_t>(before)] : -1;
   }
 
-  /// Runs the next compute if its inputs are known; inputs known before are not checked again.
+  /// Runs the next compute if its inputs have times. Inputs that had times before are not checked again.
   bool compute() {
     if (next_item_ == list_.items.size()) return false;
     const TileList::Item& item = list_.items[next_item_];
@@ -159,7 +158,7 @@ class TileWalk {
     if (!ring.shuffled) ring.ready[static_cast<std::size_t>(version)].push_back(now);
   }
 
-  /// Runs the next permute of the cross-lane unit; false if its input is unknown.
+  /// Runs the next permute of the cross-lane unit; returns false if the time of its input is not known yet.
   bool cross() {
     if (next_turn_ == list_.turns.size()) return false;
     const TileList::Turn& turn = list_.turns[next_turn_];
@@ -178,7 +177,7 @@ class TileWalk {
     ends_[at] = std::max(ends_[at], now);
   }
 
-  /// Time at which the head of a load queue may send its next request; infinite: not yet known.
+  /// Time at which the head of a load queue may send its next request; infinite: not known yet.
   double load_time(const LoadQueue& queue) {
     constexpr double never = std::numeric_limits<double>::infinity();
     if (queue.next == list_.loads[queue.number].size()) return never;
@@ -210,13 +209,13 @@ class TileWalk {
   const VectorProblem& problem_;
   const VectorTiles& tiles_;
   const Share& machine_;
-  std::size_t number_ = 0;   ///< number of the core at the memory
-  std::size_t loading_ = 0;  ///< queue of the next request; past the last queue: a store
+  std::size_t number_ = 0;   ///< index of the core at the memory
+  std::size_t loading_ = 0;  ///< queue of the next request; after the last queue: a store
   std::vector<Ring> rings_;
   std::vector<LoadQueue> loads_;
   Queue store_;
   std::size_t next_store_ = 0, next_turn_ = 0, next_item_ = 0;
-  std::size_t arrived_ = 0;  ///< number of the next item's inputs that have arrived; the last at `came_`
+  std::size_t arrived_ = 0;  ///< number of the next item's inputs with times; the last arrived at `came_`
   double came_ = 0;
   double vector_free_ = 0, cross_free_ = 0;
   std::vector<double> ends_;  ///< per step: end of its last compute or store

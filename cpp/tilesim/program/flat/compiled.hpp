@@ -1,4 +1,4 @@
-// Internals of CompiledProgram: control flow as a flat vector of steps.
+// The steps of a CompiledProgram: control flow as a flat vector.
 #pragma once
 
 #include <optional>
@@ -22,22 +22,22 @@ enum class StepKind : std::uint8_t {
 
 struct Step {
   StepKind kind = StepKind::halt;
-  std::int32_t target = 0;  ///< jump target, or index of the instruction
-  std::int32_t slot = -1;   ///< loop: environment index
+  std::int32_t target = 0;  ///< target of a jump, or index of the instruction
+  std::int32_t slot = -1;   ///< loop: environment index of its variable
   std::int32_t loop = -1;   ///< loop: index into the cursor's limits
-  CompiledExpr expr;        ///< loop extent, branch condition
+  CompiledExpr expr;        ///< extent of a loop, condition of a branch
   std::int32_t call = -1;   ///< call: index into Code::calls
 };
 
 struct CallSite {
   std::string function;
   const Call* call = nullptr;
-  std::vector<std::pair<std::int32_t, std::int32_t>> tensors;     ///< formal index -> tensor id (maybe formal itself)
+  std::vector<std::pair<std::int32_t, std::int32_t>> tensors;     ///< formal index -> tensor id (may be a formal, too)
   std::vector<std::pair<std::int32_t, CompiledExpr>> parameters;  ///< environment index -> value
 };
 
 struct CompiledProgram::Code {
-  std::optional<Program> copy;  ///< set if this owns a copy of the program
+  std::optional<Program> copy;  ///< set if this object owns a copy of the program
   const Program* program = nullptr;
   std::vector<Instruction> instructions;
   std::vector<Step> steps;

@@ -19,8 +19,8 @@ Cursor::Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t c
 }
 
 namespace {
-/// Limit on consecutive loop trips, branches and calls without a statement. More are an error, because they would look
-/// like a hang.
+/// Limit on consecutive loop trips, branches and calls without a statement. A larger number is an error, because it
+/// would look like a hang.
 constexpr std::int64_t idle_limit = std::int64_t{1} << 26;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Flattens a program's control flow into a vector of steps; each function is laid out once, after its callers.
+// Flattens a program's control flow into a vector of steps. Each function is emitted once, after its callers.
 #include "tilesim/program/flat/flatten.hpp"
 
 #include <functional>
@@ -30,7 +30,7 @@ void Flattener::run() {
   code_.environment_size = static_cast<std::int32_t>(next_symbol_);
 }
 
-/// Limits sizes that every user of a program allocates up front.
+/// Throws UserError for sizes that would make users of a program allocate too much memory.
 void Flattener::check_sizes() const {
   constexpr std::int64_t most_counters = 1 << 26, most_streams = 1 << 16, most_buffers = 1 << 22;
   const auto limit = [](const char* what, std::int64_t value, std::int64_t most) {

@@ -1,4 +1,4 @@
-// Turns the structured program into steps and instructions: names become indices, and control flow a flat vector.
+// Compiles a program to steps and instructions: indices replace names, and control flow becomes a flat vector.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class Flattener {
   void run();
 
  private:
-  // flatten_names.cpp: name lookup at the current place
+  // Defined in flatten_names.cpp: look up names in the current scope.
   int declare(const std::string& name);
   void forget(const std::string& name) { symbols_[name].pop_back(); }
   int symbol(const std::string& name) const;
@@ -34,7 +34,7 @@ class Flattener {
   CompiledView view(const View& view) const;
   CompiledTransfer transfer(const Transfer& transfer) const;
 
-  // flatten.cpp: structure
+  // Defined in flatten.cpp: control flow.
   std::int32_t step(StepKind kind, std::int32_t target = 0);
   std::int32_t here() const { return static_cast<std::int32_t>(code_.steps.size()); }
   Step& at(std::int32_t step) { return code_.steps[static_cast<std::size_t>(step)]; }
@@ -53,8 +53,8 @@ class Flattener {
   struct Flat {
     bool done = false;
     std::int32_t entry = -1;
-    std::map<std::string, std::int32_t> formals;     ///< tensor id
-    std::map<std::string, std::int32_t> parameters;  ///< environment index
+    std::map<std::string, std::int32_t> formals;     ///< by name: tensor id
+    std::map<std::string, std::int32_t> parameters;  ///< by name: environment index
   };
   void flatten_functions();
   void flatten(std::size_t function);
@@ -62,7 +62,7 @@ class Flattener {
   void check_sizes() const;
   void check_recursion() const;
 
-  // flatten_leaves.cpp: leaf statements, one instruction each
+  // Defined in flatten_leaves.cpp: statements that become one instruction.
   Instruction& instruction(Opcode opcode, const Statement& statement, StepKind kind = StepKind::leaf);
   void emit(const Statement& statement, const Acquire& action);
   void emit(const Statement& statement, const Receive& action);
@@ -86,7 +86,7 @@ class Flattener {
   std::map<std::string, std::vector<int>> symbols_, slots_;  ///< innermost declaration last
   std::map<std::string, int> tensor_ids_, formal_ids_;
   std::unordered_map<std::string, std::size_t> function_ids_;
-  std::unordered_map<std::string, int> counter_ids_;  ///< a repeated name maps to its first counter
+  std::unordered_map<std::string, int> counter_ids_;  ///< of counters with equal names, the first
   std::map<std::size_t, std::vector<std::size_t>> callees_;
   std::vector<PendingCall> pending_;
   std::vector<Flat> flat_;

@@ -1,4 +1,4 @@
-// Translates each leaf statement into one instruction.
+// Translates each statement without nested statements into one instruction.
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Resolves names of a program in the scope that the flattening has reached.
+// Resolves the names of a program in the current scope.
 #include <algorithm>
 #include <bit>
 

@@ -1,4 +1,4 @@
-// Helpers for the JSON form of a program that several files share.
+// Helpers for reading the JSON form of a program.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tilesim::program::form {
 
-/// Runs `read`; an error of a parser in base gets the location of `json`.
+/// Runs `read` and adds the location of `json` to a UserError without a place.
 template <class Read>
 auto at_place(const Json& json, Read read) {
   try {
@@ -27,7 +27,7 @@ DType dtype_or(const Json* json, DType fallback);
 std::vector<Expr> exprs(const Json& json);
 std::vector<std::string> strings(const Json& json);
 
-/// Parses a load, store, compute or send from the member `which` of the statement.
+/// Reads the load, store, compute or send in the member `which` of the statement.
 Action work(const std::string& which, ObjectReader& reader);
 
 }  // namespace tilesim::program::form

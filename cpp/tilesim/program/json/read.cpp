@@ -85,7 +85,8 @@ Action synchronization(const std::string& which, ObjectReader& reader) {
                 expr_or(reader.optional("count"), 1)};
 }
 
-/// Requires that work is in a queue of its unit: a misspelled queue would be a separate unit without contention.
+/// Requires that work is in a queue of its unit, because a misspelled queue would be a separate unit without
+/// contention.
 void check_queue(const Json& json, const std::string& which, const std::string& queue) {
   static const std::map<std::string, std::vector<std::string>> stems{
       {"load", {"load"}},     {"store", {"store"}},    {"mma", {"mma"}},     {"send", {"send"}},

@@ -21,7 +21,7 @@ Json strings(const std::vector<std::string>& names) {
   return list(names, [](const std::string& name) { return Json(name); });
 }
 
-/// JSON has no infinities: they are written as strings.
+/// Writes infinities and NaN as strings, because JSON has no such numbers.
 Json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

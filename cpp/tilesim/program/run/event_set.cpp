@@ -38,7 +38,7 @@ void EventSet::add_all_below(std::int32_t operation) {
 }
 
 std::int64_t EventSet::first_missing_in(const EventSet& other) const {
-  // Events below `base_` are skipped: callers ensure that `other` has them.
+  // Ignores events below `base_`: callers ensure that `other` contains them.
   for (std::size_t i = 0; i < words_.size(); ++i) {
     for (std::uint64_t left = words_[i]; left != 0; left &= left - 1) {
       const std::size_t bit = (base_ + i) * 64 + static_cast<std::size_t>(std::countr_zero(left));

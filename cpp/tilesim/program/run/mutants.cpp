@@ -1,4 +1,4 @@
-// Programs with one synchronizing statement deleted, repeated, weakened or moved behind the next one.
+// Programs in which one synchronizing statement is deleted, repeated, weakened or moved behind the next statement.
 #include <functional>
 
 #include "tilesim/program/run/execute.hpp"
@@ -8,7 +8,7 @@ namespace tilesim::program {
 
 namespace {
 
-/// Calls `call` for each block, outer ones first.
+/// Calls `call` for each block, outer blocks first.
 void visit(Block& block, const std::function<void(Block&)>& call) {
   call(block);
   for (Statement& statement : block) for_each_body(statement, [&](Block& body) { visit(body, call); });
@@ -19,7 +19,7 @@ void visit(Program& program, const std::function<void(Block&)>& call) {
   for (Function& function : program.functions) visit(function.body, call);
 }
 
-/// Description of the statement; empty if this change does not apply to it.
+/// Description of the statement; empty if this change does not apply to the statement.
 std::string changeable(const Statement& statement, Change change) {
   const std::string label = statement.label.empty() ? "" : " (" + statement.label + ")";
   if (const auto* wait = std::get_if<Wait>(&statement.action)) {
@@ -32,7 +32,7 @@ std::string changeable(const Statement& statement, Change change) {
   if (const auto* release = std::get_if<Release>(&statement.action)) {
     return "release of " + statement.queue + " of " + release->slot + label;
   }
-  // Deleting an acquire would renumber versions, so it does not give a mutant.
+  // Deleting an acquire would renumber versions, so there is no such mutant.
   if (change == Change::erase) return {};
   if (const auto* acquire = std::get_if<Acquire>(&statement.action)) return "acquire of " + acquire->slot + label;
   if (const auto* receive = std::get_if<Receive>(&statement.action)) return "receive of " + receive->slot + label;
@@ -42,7 +42,7 @@ std::string changeable(const Statement& statement, Change change) {
   return {};
 }
 
-/// Changes the `wanted`-th such statement.
+/// Changes the statement number `wanted` to which the change applies.
 Mutant changed(const Program& program, Change change, int wanted) {
   Mutant mutant{program, {}};
   int seen = 0;
@@ -63,7 +63,7 @@ Mutant changed(const Program& program, Change change, int wanted) {
       } else if (i + 1 < block.size()) {
         std::swap(block[i], block[i + 1]);
       } else {
-        mutant.changed.clear();  // the last statement of its block
+        mutant.changed.clear();  // it is the last statement of its block
       }
       return;
     }

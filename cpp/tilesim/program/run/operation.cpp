@@ -84,7 +84,7 @@ void resolve_view(const CompiledProgram& program, const Cursor& cursor, const Co
   }
 }
 
-/// The limit is far above any block on chip; products of two such values fit 64 bits.
+/// Throws above a limit that exceeds every block on chip; products of two such values fit 64 bits.
 void check_size(std::int64_t value) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
   if (value < -most || value > most)
@@ -238,10 +238,10 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
 
 namespace {
 
-/// Rows of an axis that an index may select without leaving the tensor: `first` to `last`.
+/// Rows of an axis that an index may select within the tensor, from `first` to `last`.
 struct Nameable { std::int64_t first, last; };
 
-/// Empty if a fill value replaces elements outside, or if the axis has several indices.
+/// Empty if a fill value replaces elements outside, or if several indices select along the axis.
 std::optional<Nameable> nameable(const ResolvedTransfer& t, int axis) {
   if (t.has_fill) return std::nullopt;
   Nameable rows{-t.at[at(axis)], (*t.shape)[at(axis)] - 1 - t.at[at(axis)]};

@@ -1,4 +1,4 @@
-// Checks, element by element, that an operation knows the conflicting earlier accesses to be complete.
+// Checks per element that an operation knows of the completion of conflicting earlier accesses.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -26,7 +26,7 @@ std::int32_t Races::with_reader(std::int32_t set, std::int32_t id) {
 void Races::check_readers(std::int32_t set, const EventSet& events, std::int32_t id, const std::string& what) const {
   if (set == 0) return;
   for (const std::int32_t reader : reader_sets_[at(set)]) {
-    // The operation's own reads come before its writes.
+    // The operation's own reads precede its writes.
     if (reader != id && !events.consumed(reader)) {
       race("Overwrites " + what + " that an earlier operation may not have read yet", reader);
     }
@@ -86,8 +86,8 @@ void Races::access_transfer(std::size_t stream, const Operation& op, const Event
   });
 }
 
-/// A version of a slot starts on bytes of values in the scratchpad: its first user must know that those are no longer
-/// used.
+/// A version of a slot starts on bytes of values in the scratchpad: its first user must know that these values are no
+/// longer used.
 void Races::take_residents(std::size_t stream, int slot, std::int64_t number, const EventSet& events) {
   const CompiledSlot& own = program_.slots[at(slot)];
   if (own.accumulator) return;
@@ -108,7 +108,7 @@ void Races::use_resident(std::size_t stream, const Operation& op, const EventSet
   Stream& s = streams_[stream];
   EventSet& used = s.residents[place->tensor];
   if (op.opcode != Opcode::store) {
-    for (Stream& holder : streams_)  // any stream may hold the read elements
+    for (Stream& holder : streams_)  // any stream may have the read elements
       if (&holder == &s || place->shared) holder.residents[place->tensor].add_consumed(id);
     return;
   }

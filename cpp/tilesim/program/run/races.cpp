@@ -49,7 +49,7 @@ Races::Version& Races::live(std::size_t stream, int queue, int slot, std::int64_
 }
 
 void Races::start_version(std::size_t stream, int slot, std::int64_t number, EventSet& events) {
-  // Events that free these bytes: of the buffer's previous version, and of versions of other scopes on them.
+  // Events that free these bytes: of the buffer's previous version, and of versions of other scopes on these bytes.
   Stream& s = streams_[stream];
   const CompiledSlot& own = program_.slots[at(slot)];
   const auto buffer = static_cast<int>(number % own.depth);
@@ -117,7 +117,7 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
 
 void Races::wait_slot(std::size_t stream, const Operation& op) {
   Version& v = version(stream, op.slot, op.version);
-  // A wait for no pieces implies only that the version is acquired.
+  // A wait for no pieces implies only that the version was acquired.
   if (op.pieces <= 0) v.live_for |= 1U << op.queue;
   for (const auto& [total, events] : v.commits) {
     if (op.pieces <= 0 || total < op.pieces) continue;
@@ -127,8 +127,7 @@ void Races::wait_slot(std::size_t stream, const Operation& op) {
   }
 }
 
-/// A signal is known to have happened only if the count cannot be reached without it. Signals of one source happen in
-/// order.
+/// A signal must have happened only if the count cannot be reached without it. Signals of one source happen in order.
 std::vector<std::size_t> Races::needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
                                                std::int64_t pieces) const {
   std::int64_t total = 0;
@@ -157,7 +156,7 @@ void Races::wait_counter(std::size_t stream, const Operation& op) {
   if (!wait.relied.empty()) counter_waits_[cell].push_back(std::move(wait));
 }
 
-/// A signal that is not known to follow an earlier wait may precede it, in place of a signal on which the wait relied.
+/// A new signal that need not follow an earlier wait may precede it, and replace a signal on which the wait relied.
 void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
   std::vector<Signal>& made = signals_[cell];
   made.push_back(std::move(signal));
@@ -229,7 +228,7 @@ void Races::finish_operation(std::size_t stream, const Operation& op, const Even
   if (op.opcode != Opcode::store || op.counter < 0) return;
   EventSet shown = events;
   shown.add_complete(id);
-  // Stores complete in any order: each is a separate source.
+  // Stores complete in any order, so each is a separate source.
   add_signal({op.counter, op.cell}, {std::move(shown), -1 - static_cast<std::int64_t>(id), 1, statement_});
 }
 
@@ -241,7 +240,7 @@ void Races::send(std::size_t stream, const Operation& op, const std::vector<std:
     start_version(streams[i], op.slot, versions[i], room);
     events.add(room);
     take_residents(streams[i], op.slot, versions[i], events);
-    // Sends of one queue start, and therefore take the receiver's versions, in order.
+    // Sends of one queue start, and therefore use the receiver's versions, in order.
     const auto last = streams_[streams[i]].last_send.find(op.slot);
     if (last == streams_[streams[i]].last_send.end()) continue;
     const LastSend& before = last->second;

@@ -1,4 +1,4 @@
-// Values that stay in the scratchpads of cores: which core holds which elements, and until when.
+// Values that stay in the scratchpads of cores: which core has which elements, and until when.
 #pragma once
 
 #include <cstddef>
@@ -10,39 +10,39 @@
 
 namespace tilesim::program {
 
-/// Tracks tensors in scratchpads. A core (context) reads elements that it stored itself, until other data take the
-/// bytes; of a tensor in parts, it also reads the parts of other cores.
+/// Tracks tensors in scratchpads. A core (context) may read elements that it stored itself until other data overwrite
+/// the bytes. If the tensor has parts, it may also read the parts of other cores.
 class Residents {
  public:
   struct ResidentTensor {
     int tensor = -1;                 ///< the tensor that owns the bytes
-    std::int64_t low = 0, high = 0;  ///< bytes of the scratchpad
-    bool shared = false;             ///< in parts that other cores read
+    std::int64_t low = 0, high = 0;  ///< range of bytes in the scratchpad
+    bool shared = false;             ///< whether it has parts that other cores read
   };
 
-  /// `holders`: tracks which core holds each element, for execution on data.
+  /// `holders`: whether to track which core has each element, for execution on data.
   Residents(const CompiledProgram& program, std::size_t streams, bool holders);
 
   const std::vector<ResidentTensor>& places() const { return places_; }
-  /// The place of a tensor or its alias; null if it is in off-chip memory.
+  /// The scratchpad bytes of a tensor or an alias; null if it is in off-chip memory.
   const ResidentTensor* find(int tensor) const;
-  /// Calls `call(place)` with each value that has bytes in [low, high) of scratchpads.
+  /// Calls `call(place)` with each tensor that has bytes in [low, high) of the scratchpads.
   template <class Call>
   void overlapping(std::int64_t low, std::int64_t high, const Call& call) const {
     for (const ResidentTensor& place : places_)
       if (place.low < high && low < place.high) call(place);
   }
 
-  /// A slot takes bytes of the stream's scratchpad: values in them are lost, and poisoned.
+  /// Records that a slot uses bytes of the stream's scratchpad: values in these bytes are lost, and poisoned.
   void take(std::size_t stream, std::int64_t low, std::int64_t high, Tensors* tensors);
-  /// Checks a load or store before it runs. Throws UserError for elements that the stream does not hold, or if it holds
-  /// more of them than its scratchpad has bytes for.
+  /// Checks a load or store before it runs. Throws UserError if the stream does not have the elements, or if it stores
+  /// more elements than fit the tensor's bytes in its scratchpad.
   void access(std::size_t stream, const Operation& op, Tensors* tensors);
 
  private:
   struct Held {
-    std::vector<std::int16_t> holder;  ///< per unit: stream that holds it; -1: no stream
-    std::vector<std::int64_t> count;   ///< per stream: number of units that it holds
+    std::vector<std::int16_t> holder;  ///< per unit: stream that has it; -1: none
+    std::vector<std::int64_t> count;   ///< per stream: number of units that it has
     std::int64_t unit = 0;             ///< host bytes per unit
     std::vector<std::int16_t> part;    ///< per unit: core that owns it; empty: any core
   };

@@ -32,7 +32,7 @@ Schedule::Schedule(const CompiledProgram& program, Tensors& tensors, const Execu
   }
 }
 
-/// splitmix64 (Steele, Lea, Flood 2014): the same numbers everywhere.
+/// splitmix64 (Steele, Lea, Flood 2014): the same numbers on all platforms.
 std::uint64_t Schedule::next_random() {
   random_ += 0x9E3779B97F4A7C15ULL;
   std::uint64_t z = random_;
@@ -123,7 +123,7 @@ bool Schedule::may_pass(Node& node) {
   }
 }
 
-/// Computes of one queue update a version in order: an earlier one is complete before a later one reads.
+/// Computes of one queue update a version in order: an earlier compute completes before a later one reads.
 bool Schedule::may_consume(const Node& node) const {
   if (!node.op.is_compute()) return true;
   for (std::size_t i = 0; i < node.op.views.size(); ++i) {
@@ -157,7 +157,7 @@ const Schedule::Event& Schedule::pick(const std::vector<Event>& events) {
     return event.queue >= 0 && program_.queues[at(event.queue)].compare(0, 4, "load") == 0;
   };
   if (options_.order == Order::early_loads) {
-    // Loads as early as possible, then starts before ends and ends before releases: consumers as late as possible.
+    // Loads as early as possible; then starts before ends, and ends before releases, so that consumers run late.
     const auto rank = [&](const Event& event) {
       if (event.kind == Kind::dispatch) return 0;
       if (is_load(event)) return 1;

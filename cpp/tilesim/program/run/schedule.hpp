@@ -1,5 +1,5 @@
-// Runs a program in a legal order other than the text's. All events that may happen next are candidates, and a policy
-// picks one.
+// Runs a program in a legal order that differs from text order: all events that may happen next are candidates, and a
+// policy picks one.
 #pragma once
 
 #include <cstdint>
@@ -25,41 +25,41 @@ class Schedule {
  private:
   struct Node;
   struct Effect;
-  /// One version of a slot, with separate bytes that are poisoned when it becomes free.
+  /// A version of a slot. It has its own bytes, which are poisoned when the version becomes free.
   struct Version {
     int slot = -1;
     std::int64_t number = -1;
     std::vector<std::byte> bytes;
     bool acquired = false, freed = false;
-    bool used = false;   ///< operations that have been forgotten used it
-    bool named = false;  ///< a current statement uses it
+    bool used = false;   ///< whether removed statements used it
+    bool named = false;  ///< whether a current statement uses it
     std::int64_t pieces = 0;
     std::uint32_t released = 0;
     std::vector<Version*> before;  ///< versions on the same bytes that must be free first
     std::vector<Node*> users;      ///< operations that use it, in text order
-    std::vector<Effect*> commits;  ///< its commits, in text order
+    std::vector<Effect*> commits;  ///< its commits in text order
   };
-  /// A statement in a queue, and its operation.
+  /// A statement in a queue.
   struct Node {
     Operation op;
     std::string text;
     std::size_t stream = 0;
-    std::vector<Version*> versions;                         ///< versions of op.views; for synchronization: one
+    std::vector<Version*> versions;                         ///< versions of op.views; for synchronization, one version
     std::vector<std::pair<std::size_t, Version*>> targets;  ///< send: streams and versions that it fills
-    std::vector<std::vector<std::byte>> staged;  ///< whole buffer per written view (or the source of a store, send)
+    std::vector<std::vector<std::byte>> staged;             ///< a buffer per written view (or source of a store, send)
     bool started = false, consumed = false, complete = false;
-    std::size_t places = 1;    ///< number of queues that have not passed it
+    std::size_t places = 1;    ///< number of queues that have not passed the statement
     Effect* effect = nullptr;  ///< effect of a commit, release or signal
   };
-  /// A commit, release or signal that its queue has reached.
+  /// The effect of a commit, release or signal.
   struct Effect {
     Node* node = nullptr;
-    std::vector<Node*> after;  ///< operations that must be complete (release: consumed) before it
+    std::vector<Node*> after;  ///< operations that must be complete (release: consumed) before
     bool reached = false, done = false;
   };
   struct Queue {
     std::deque<Node*> entries;
-    std::vector<Node*> operations;  ///< all operations, in order
+    std::vector<Node*> operations;  ///< all operations in order
   };
   struct Stream {
     Stream(const CompiledProgram& program, std::int64_t core_id, std::int64_t context_id, const Tensors& tensors)
@@ -70,7 +70,7 @@ class Schedule {
     std::map<std::pair<int, std::int64_t>, std::unique_ptr<Version>> versions;
     std::map<int, std::vector<Version*>> received;  ///< per slot, in text order
     std::map<int, std::size_t> sent;
-    std::vector<Version*> latest;  ///< last version dispatched to each buffer, all slots
+    std::vector<Version*> latest;  ///< last version dispatched to each buffer of all slots
     bool finished = false, at_barrier = false;
     std::size_t waiting = 0;  ///< number of entries in queues
   };
@@ -83,7 +83,7 @@ class Schedule {
     Effect* effect;
   };
 
-  // schedule.cpp: candidates for the next event
+  // Defined in schedule.cpp: candidates for the next event.
   void candidates(std::vector<Event>& events);
   void head_candidate(std::size_t stream, int queue, std::vector<Event>& events);
   bool may_pass(Node& node);
@@ -95,19 +95,19 @@ class Schedule {
   bool idle(const Stream& stream) const;
   [[noreturn]] void stuck() const;
 
-  // schedule_forget.cpp: removal of finished statements
+  // Defined in schedule_forget.cpp: removal of finished statements.
   static std::int64_t furthest_back(const CompiledProgram& program);
   static bool done(const Node& node);
   void forget();
 
-  // schedule_dispatch.cpp: dispatch of statements to queues
+  // Defined in schedule_dispatch.cpp: dispatch of statements to queues.
   void dispatch(std::size_t stream);
   void enqueue(std::size_t stream, const Instruction& instruction);
   Version& start_version(Stream& stream, int slot, std::int64_t number);
   Version* find_version(Stream& stream, const Node& node, int slot, std::int64_t number);
   void add_effect(Node& node);
 
-  // schedule_events.cpp: effects of an event
+  // Defined in schedule_events.cpp: effects of an event.
   void happen(const Event& event);
   void pass(Node& node);
   void consume(Node& node);
@@ -128,10 +128,10 @@ class Schedule {
   std::vector<Node*> in_flight_;
   std::vector<Effect*> pending_;
   std::vector<std::vector<std::int64_t>> counters_;
-  std::vector<std::uint64_t> weights_;  ///< random order: speed of each queue
+  std::vector<std::uint64_t> weights_;  ///< random order: relative speed of each queue
   std::uint64_t random_ = 0;
   std::int64_t furthest_back_;
-  std::size_t forget_at_ = 1024;  ///< number of statements kept before some are forgotten
+  std::size_t forget_at_ = 1024;  ///< number of statements at which finished ones are removed
   std::uint64_t next_random();
 };
 

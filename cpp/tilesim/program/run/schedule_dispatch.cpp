@@ -90,7 +90,7 @@ void Schedule::enqueue(std::size_t s, const Instruction& instruction) {
   ++stream.waiting;
 }
 
-/// A commit or release comes after the queue's earlier operations that use the version, a signal after all of them.
+/// A commit or release follows the queue's earlier operations that use the version; a signal follows all operations.
 void Schedule::add_effect(Node& node) {
   effects_.push_back(std::make_unique<Effect>());
   Effect& effect = *effects_.back();

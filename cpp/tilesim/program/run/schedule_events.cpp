@@ -1,5 +1,5 @@
-// Executes an event. From the time an operation reads its operands until it completes, its results are held in a copy
-// of the buffer, so that others see them neither earlier nor later than the order allows.
+// Executes an event. From the time an operation reads its operands until it completes, a copy of the buffer contains
+// its results, so that others see them neither earlier nor later than the order permits.
 #include <algorithm>
 #include <cstring>
 
@@ -90,8 +90,8 @@ void Schedule::pass(Node& node) {
   in_flight_.push_back(&node);
 }
 
-/// A value in the scratchpad must not be stored on bytes of a slot that is acquired and still in use. The release may
-/// show later.
+/// A value in the scratchpad must not be stored on bytes of a slot that is acquired and still in use. The slot's
+/// release may show later.
 void Schedule::use_resident(const Node& node) {
   const Residents::ResidentTensor* place = residents_.find(node.op.tensor);
   if (!place) return;
@@ -125,7 +125,7 @@ void Schedule::consume(Node& node) {
     return;
   }
   if (op.opcode == Opcode::load) use_resident(node);
-  // Views of one version share one copy.
+  // All views of a version share one copy.
   std::map<const Version*, std::size_t> copies;
   for (std::size_t i = 0; i < op.views.size(); ++i) {
     if (!op.views[i].written) continue;

@@ -1,11 +1,11 @@
-// Drops finished versions and operations from time to time, so that memory does not grow with the length of the run.
+// Removes finished versions and operations from time to time, so that memory does not grow with the length of the run.
 #include <algorithm>
 
 #include "tilesim/program/run/schedule.hpp"
 
 namespace tilesim::program {
 
-/// Largest `back` of any operand: older versions are not used again.
+/// Largest `back` of any operand: versions further back are not used again.
 std::int64_t Schedule::furthest_back(const CompiledProgram& program) {
   std::int64_t furthest = 0;
   for (const Instruction& instruction : program.instructions()) {

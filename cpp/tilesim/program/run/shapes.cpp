@@ -1,4 +1,4 @@
-// Checks that the operands of a tile compute fit each other, as the executor requires.
+// Checks that the operands of a tile compute match each other, as the executor requires.
 #include <string>
 
 #include "tilesim/base/error.hpp"
@@ -18,7 +18,7 @@ void equal(const char* what, std::int64_t got, std::int64_t wanted) {
   if (got != wanted) mismatch(what, got, wanted);
 }
 
-/// Elements of dims [first, first + size); 0 if an extent is below one.
+/// Number of elements of dims [first, first + size); 0 if an extent is below one.
 std::int64_t count(const SlotView& view, int first, int size) {
   std::int64_t elements = 1;
   bool empty = false;
@@ -52,7 +52,7 @@ void check_packed(const MmaOp& op, const SlotView& a) {
   }
 }
 
-/// Checks that the innermost contracted dim of a 2:4 operand counts the positions of an element.
+/// Checks that the innermost contracted dim of a 2:4 operand counts the positions within an element.
 void check_pattern(const MmaOp& op, const SlotView& b) {
   const auto inner = static_cast<std::size_t>(op.batch_dims + op.k_dims - 1);
   equal("The innermost contracted dim of a 2:4 operand must count adjacent elements.",
@@ -101,7 +101,7 @@ void check_sort(const std::vector<SlotView>& views) {
   if (kept < 0 || all < 0 || kept > all) mismatch("A sort keeps more elements than it sorts.", kept, all);
 }
 
-/// A dense operand must have the rows and columns of the product; other forms are checked when they are read.
+/// A dense operand must have the rows and columns of the product. Other forms are checked when they are read.
 void check_sparse(const SparseProduct& product, const Operation& op) {
   const SlotView& c = op.views.back();
   const std::int64_t k = op.extents[0];

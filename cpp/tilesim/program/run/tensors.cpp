@@ -22,7 +22,7 @@ void poison(std::byte* data, DType dtype, std::int64_t count) {
     return;
   }
   const auto size = static_cast<std::size_t>(host_bytes(dtype));
-  if (is_two_of_four(dtype)) {  // all bits set are NaN in every float type
+  if (is_two_of_four(dtype)) {  // all bits set is NaN in every float type
     std::memset(data, is_float(plain_of(dtype)) ? 0xFF : 0xA5, static_cast<std::size_t>(count) * size);
     return;
   }
@@ -56,7 +56,7 @@ Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Arr
   }
 }
 
-/// Elements below a byte take a full byte here, so all addresses are scaled by that ratio.
+/// Elements below a byte occupy a full byte here, so this ratio scales all addresses.
 void Tensors::plan() {
   constexpr std::int64_t granule = 64;
   std::int64_t scale = 1, low = std::numeric_limits<std::int64_t>::max();

@@ -29,7 +29,7 @@ void TextRun::operation(Stream& stream) {
       [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); }, executor_);
 }
 
-/// A value in the scratchpad must not overlap a live slot.
+/// Throws if a value in the scratchpad overlaps a slot in use.
 void TextRun::use_resident(Stream& stream) {
   const Residents::ResidentTensor* place = residents_.find(stream.op.tensor);
   if (!place) return;
@@ -86,7 +86,7 @@ void TextRun::name_statement(const Stream& stream) {
   options_.races->set_statement(describe(program_, stream.cursor, stream.core, *stream.op.instruction));
 }
 
-/// Versions of the slots that scope `scope` declares (-1: the program) must be free at its end.
+/// Requires that all versions of the slots that scope `scope` declares (-1: the program) are free at its end.
 void TextRun::check_released(Stream& stream, int scope) {
   if (!options_.must_release) return;
   stream.live.each([&](const std::pair<int, int>& owner) {

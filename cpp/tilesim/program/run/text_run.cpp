@@ -40,7 +40,7 @@ std::int64_t TextRun::read(int tensor, const std::int64_t* index, int rank) cons
 }
 
 void TextRun::run() {
-  // Waits for counters pass last, so that all possible signals are known.
+  // Waits for counters continue last, when all possible signals have been made.
   while (true) {
     bool moved = false;
     for (auto& stream : streams_) {
@@ -65,7 +65,7 @@ void TextRun::run() {
 bool TextRun::step(Stream& stream, bool counters) {
   ++statements_;
   if (CancelToken* token = cancel()) {
-    // A tile compute may take milliseconds; other statements are too short to read the clock each time.
+    // A tile compute may take milliseconds; other statements are too short for a look at the clock each time.
     const bool computed = stream.op.instruction && stream.op.opcode >= Opcode::mma;
     if (computed || (statements_ & 0x3FF) == 0) token->poll();
   }
@@ -154,7 +154,7 @@ void TextRun::end_scope(Stream& stream) {
   if (!scope.operation.empty() && --stream.operations == 0) observe(stream, id, touched);
 }
 
-/// Reports the stores of a kernel when all streams have completed their parts of it.
+/// Reports the stores of a kernel once all streams have completed their parts of the kernel.
 void TextRun::observe(Stream& stream, int scope, const Touched& own) {
   if (!options_.execute || !options_.execute->observe || !options_.tensors) return;
   const std::pair<int, std::int64_t> key{scope, stream.ended[scope]++};
@@ -194,7 +194,7 @@ TextRun::DataBuffer& TextRun::live(Stream& stream, int slot, std::int64_t versio
   return b;
 }
 
-/// Whether the buffer, and every version on the same bytes, is free.
+/// Whether the buffer is free, and every version on the same bytes.
 bool TextRun::is_room(const Stream& stream, int slot, std::int64_t version) const {
   const Bytes own = bytes_of(slot, version);
   return !stream.live.overlapping(own.accumulator, own.low, own.high);

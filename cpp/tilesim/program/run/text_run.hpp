@@ -1,4 +1,4 @@
-// Walks a program in text order. Each core and context is one stream; streams take turns if one waits for another.
+// Executes a program in text order. Each core and context is a stream; if a stream has to wait, another continues.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@
 namespace tilesim::program {
 
 struct TextOptions {
-  Tensors* tensors = nullptr;  ///< null: walks the synchronization only
-  Races* races = nullptr;      ///< null: does not search for races
+  Tensors* tensors = nullptr;  ///< null: executes synchronization only
+  Races* races = nullptr;      ///< null: no search for races
   const ExecuteOptions* execute = nullptr;
-  std::int64_t statement_limit = -1;  ///< stops without an error after this number; negative: no limit
-  bool must_release = false;          ///< error for a version that some consumer never released
+  std::int64_t statement_limit = -1;  ///< stops without an error after this many statements; negative: no limit
+  bool must_release = false;          ///< whether a version that a consumer never releases is an error
 };
 
-/// Thrown by a walk without tensors when the program reads a tensor's values.
+/// Thrown by a run without tensors if the program reads tensor values.
 struct NeedsData {};
 
 class TextRun final : public CompiledExpr::TensorReader {
  public:
   TextRun(const CompiledProgram& program, const TextOptions& options);
-  /// Throws NeedsData, and RaceError where text order is illegal: a wait that no earlier statement satisfies, a ring
-  /// that is too small, a use of a version that was freed.
+  /// Throws NeedsData. Throws RaceError if text order is illegal: a wait that no earlier statement satisfies, a ring
+  /// that is too small, or a use of a version that is free.
   void run();
 
  private:
@@ -61,11 +61,11 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::int64_t core;
     std::size_t id = 0;
     std::vector<Ring> rings;
-    ByteRanges<std::pair<int, int>> live;  ///< slot and buffer of every live version
+    ByteRanges<std::pair<int, int>> live;  ///< slot and buffer of every version in use
     std::vector<Touched> touched;          ///< per open scope, for `observe`
     int operations = 0;                    ///< number of open scopes that compute an operation of the graph
-    std::map<int, std::int64_t> ended;     ///< per scope: number of times it ended, for `observe`
-    bool held = false, finished = false;   ///< held: `op` is waiting
+    std::map<int, std::int64_t> ended;     ///< per scope: number of times it has ended, for `observe`
+    bool held = false, finished = false;   ///< held: whether `op` waits
     Operation op;
   };
 
@@ -109,7 +109,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::size_t streams = 0;
   };
   std::map<std::pair<int, std::int64_t>, PartialKernel>
-      partial_kernels_;  ///< kernels that only some streams have left: scope, instance
+      partial_kernels_;  ///< kernels that some streams have not left: scope, instance
   std::int64_t statements_ = 0;
   Residents residents_;
   bool poison_ = false;

@@ -1,4 +1,4 @@
-// Moves blocks between a tensor and a slot, with all expressions evaluated.
+// Copies blocks between a tensor and a slot. All expressions are evaluated.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ struct ResolvedTransfer {
     std::int64_t extent = 1;
     int axis = -1;
     std::int64_t step = 1, stride = 0;
-    int through = -1;                ///< tensor of row indices, or -1
-    std::int64_t through_start = 0;  ///< index of its first element
-    std::vector<std::int64_t> rows;  ///< row indices, after they are read
+    int through = -1;                ///< tensor of row indices; -1: none
+    std::int64_t through_start = 0;  ///< index of the first row index in it
+    std::vector<std::int64_t> rows;  ///< row indices, once they have been read
   };
-  std::byte* tensor = nullptr;  ///< row-major; null if only the runs are needed
+  std::byte* tensor = nullptr;  ///< row-major; null if only runs are visited
   const Shape* shape = nullptr;
   const Shape* strides = nullptr;
   std::vector<std::int64_t> at;
@@ -32,12 +32,12 @@ struct ResolvedTransfer {
   double fill = 0;
 };
 
-/// Copies tensor elements (or the fill value) into the slot's buffer.
+/// Copies tensor elements, or the fill value, into the slot's buffer.
 void load_block(const ResolvedTransfer& transfer, std::byte* slot);
-/// Copies slot elements into the tensor; skips elements outside it if a fill is given.
+/// Copies slot elements into the tensor. If a fill is given, skips elements outside the tensor.
 void store_block(const ResolvedTransfer& transfer, const std::byte* slot);
 
-/// A piece of a transfer: `count` elements along its innermost dim, all inside the tensor or all outside.
+/// A run of a transfer: `count` elements along its innermost dim, either all inside the tensor or all outside.
 struct Run {
   std::int64_t tensor_offset, tensor_stride, slot_offset, slot_stride, count;
   bool inside;
@@ -46,7 +46,7 @@ struct Run {
 [[noreturn]] void fail_outside_tensor(const ResolvedTransfer& transfer, std::size_t axis, std::int64_t index);
 [[noreturn]] void fail_outside_slot(const ResolvedTransfer& transfer, std::int64_t low, std::int64_t high);
 
-/// Calls `visit(run)` for every run. Throws UserError for an access outside the tensor (without fill) or the slot.
+/// Calls `visit(run)` for every run. Throws UserError outside the slot, and outside the tensor if there is no fill.
 template <class Visit>
 class RunWalker {
  public:
@@ -78,7 +78,7 @@ class RunWalker {
     index = before;
   }
 
-  /// Whether all axes but `except` are in range; `offset` gets the sum over all axes, including `except`.
+  /// Whether the indices of all axes except `except` are in range; sets `offset` to the offset over all axes.
   bool inside(std::size_t except, std::int64_t& offset) const {
     offset = 0;
     for (std::size_t axis = 0; axis < index_.size(); ++axis) {
@@ -121,7 +121,7 @@ class RunWalker {
     if (high < dim.extent) visit_(Run{0, 0, slot + high * dim.stride, dim.stride, dim.extent - high, false});
   }
 
-  /// The steps [low, high) of the dim that are in range of an axis of `size`.
+  /// The steps [low, high) of the dim whose index is within an axis of extent `size`.
   static std::pair<std::int64_t, std::int64_t> inside_range(const ResolvedTransfer::Dim& dim, std::int64_t size,
                                                             std::int64_t start) {
     std::int64_t low = 0, high = dim.extent;

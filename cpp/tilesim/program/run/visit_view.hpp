@@ -5,7 +5,7 @@
 
 namespace tilesim::program {
 
-/// Calls `visit(index of the element in the buffer)`, once for elements that a view repeats (stride 0).
+/// Calls `visit(index in the buffer)` for each element; once for elements that a dim with stride 0 repeats.
 template <class Visit>
 void for_each_element(const SlotView& view, Visit visit, std::size_t dim = 0, std::int64_t offset = 0) {
   if (dim == view.dims.size()) {

@@ -1,4 +1,4 @@
-// Closed form of one shape of a vector compute's kernel.
+// Closed form of a vector compute's kernel, for one shape of the kernel.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 
 namespace tilesim {
 
-/// Rounds a nonnegative number down; faster than the library's function.
+/// Rounds a nonnegative number down; faster than std::floor.
 inline double rounded_down(double a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
 inline double rounded_up(double a) {
   const double below = rounded_down(a);
   return below + (a - below > 1e-9 ? 1 : 0);
 }
 
-/// One possible shape of a kernel: 2^lmul registers per group; `shared`: broadcast operands are consecutive;
-/// `together`: number of steps of a group per iteration, which combines them in pairs; `halved`: uses a 2^`halved`th
-/// part of the registers if there are few.
+/// A possible shape of a kernel. A group has 2^lmul registers. `shared`: broadcast operands are consecutive;
+/// `together`: steps of a group per iteration, which combines them in pairs; `halved`: divide the rows of a register by
+/// 2^`halved`, for computes with few rows.
 class KernelShape {
  public:
   KernelShape(const VectorUnits& units, const Descriptor& d, int lmul, bool shared, std::int64_t together,
@@ -37,7 +37,7 @@ class KernelShape {
         rows_(units.rows >> halved),
         pass_(std::max(1.0, rounded_up(units.pass / static_cast<double>(1 << halved)))) {}
 
-  bool fits();  ///< false: registers longer than rows, too few registers, or steps that cannot be joined
+  bool fits();  ///< false: the shape is longer than the rows, has too few registers, or cannot join steps
   TileLatency latency();
   double busy = 0, done = 0;
 
@@ -62,7 +62,7 @@ class KernelShape {
   double pace_by_registers(double least) const;
   bool find_pace();
 
-  /// Values for all groups of a kernel, or all its steps: full ones, and the last, which may have fewer rows.
+  /// Numbers of full groups (or steps) of a kernel, and of the last ones, which may have fewer rows.
   struct Times { double whole = 0, last = 0; };
   Times each() const { return {static_cast<double>((f_.groups - 1) * f_.steps), static_cast<double>(f_.steps)}; }
   Times groups() const { return {static_cast<double>(f_.groups - 1), 1}; }
@@ -75,7 +75,7 @@ class KernelShape {
   const Descriptor& d_;
   int lmul_;
   bool shared_;
-  double full_;    ///< registers per full group
+  double full_;    ///< registers of a full group
   double joined_;  ///< steps per iteration
   std::int64_t together_, rows_;
   double pass_;       ///< cycles per register in the cross-lane unit
@@ -84,12 +84,12 @@ class KernelShape {
   bool combines_ = false, ragged_ = false, lanes_at_end_ = false;
   double totals_ = 1, outputs_ = 0, held_ = 0;
   std::array<std::array<double, widths>, reaches> operands_{};
-  // totals of the kernel
+  // Totals of the kernel, in cycles of each unit and in instructions.
   double load_ = 0, store_ = 0, arithmetic_ = 0, crossing_ = 0, spreading_ = 0, instructions_ = 0;
-  double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< kept values; their least lifetime
+  double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< kept values; least lifetime
   double lives_ = 0, hoisted_ = 0, before_ = 0;  ///< cycles of values in registers; registers; instructions before
-  double waiting_ = 0;                           ///< least registers of values that wait for others
-  double zeros_ = 0;                             ///< instructions in a chain that starts a sum at 0
+  double waiting_ = 0;                           ///< lower limit on registers of values that wait for others
+  double zeros_ = 0;                             ///< instructions in the chain that starts a sum at 0
   bool widens_ = false, spreads_ = false, spreads_narrow_ = false;
   double narrows_totals_ = 0;  ///< instructions before a store of totals
   double interval_ = 0, group_pace_ = 0, regs_ = 0, span_ = 0, reduces_ = 0, front_ = 0, apart_ = 0;

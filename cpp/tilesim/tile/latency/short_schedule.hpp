@@ -1,5 +1,5 @@
-// Schedules the few instructions of a short kernel on the units of a core. Closed forms of short computes use it,
-// because sums per unit would miss the dependencies.
+// Schedules the few instructions of a short kernel on a core's units. Closed forms of short computes use this schedule,
+// because sums of cycles per unit miss the dependencies.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace tilesim {
 
-/// A schedule in cycles. Instructions of a unit start in order; a result may be read `latency` after its first beat, at
-/// most as fast as it is produced. Queues of units do not fill.
+/// A schedule in cycles. Instructions of a unit start in order. A dependent instruction may start `latency` after the
+/// first beat of its operand, and reads at most as fast as the operand is produced. Queues of units never fill.
 class ShortSchedule {
  public:
   enum Unit : std::uint8_t { load, store, arithmetic, cross_lane, units };
@@ -30,7 +30,7 @@ class ShortSchedule {
     free_[cross_lane].resize(1);
   }
 
-  // How long an instruction holds its unit.
+  // Cycles for which an instruction occupies its unit:
   double neighbours(std::int64_t bytes) const {
     const std::int64_t beats = std::max<std::int64_t>(1, ceil_div(bytes, register_bytes));
     return static_cast<double>(beats * register_bytes) / static_cast<double>(port_bytes_);
@@ -53,19 +53,20 @@ class ShortSchedule {
 
   double front() const { return front_; }
   double over() const { return over_; }
-  /// Issues independent instructions of the front end.
+  /// The front end issues independent instructions.
   void issue(std::int64_t count) {
     front_ += static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, isa_.width));
   }
-  /// Stalls the front end until then.
+  /// Stalls the front end until cycle `until`.
   void wait(double until) {
     if (until > front_) front_ = std::ceil(until);
     over_ = std::max(over_, front_);
   }
-  /// Dependent scalar instructions: each waits for the previous one.
+  /// The front end runs dependent scalar instructions, one cycle each.
   void chain(std::int64_t count) { wait(std::floor(front_) + static_cast<double>(count)); }
 
-  /// Returns the start of an instruction; `result`: time from the start to its last result.
+  /// Returns the start of an instruction that occupies the unit for `held` cycles, has operands at cycle `ready`, and
+  /// produces its last result `result` cycles after its start.
   double take(Unit unit, double held, double ready, double result) {
     issue(1);
     double& free = *std::min_element(free_[unit].begin(), free_[unit].end());
@@ -73,12 +74,12 @@ class ShortSchedule {
     free = start + held, begun_[unit] = start, over_ = std::max(over_, start + held - 1 + result);
     return start;
   }
-  /// Earliest start for reading an operand over `held` cycles that is produced over `made` cycles from `start` on.
+  /// Earliest start of an instruction that reads for `held` cycles what is produced for `made` cycles from `start` on.
   static double behind(double start, double latency, double made, double held) {
     return start + latency + std::max(0.0, made - held);
   }
 
-  /// Delays all times: for loop trips of equal duration.
+  /// Delays all times by the duration of trips that are not scheduled.
   void pass(double cycles) {
     front_ += cycles, over_ += cycles;
     for (auto& pipes : free_)
@@ -97,7 +98,7 @@ class ShortSchedule {
   std::array<double, units> begun_{};
 };
 
-/// Trips of a loop: schedules some, and assumes the duration of the last for the others.
+/// Schedules the first trips of a loop; the remaining trips take as long as the last scheduled ones.
 template <class Trip>
 void repeat(ShortSchedule& schedule, std::int64_t trips, Trip trip) {
   constexpr std::int64_t first = 6, pace = 4;

@@ -1,5 +1,5 @@
-// The inner-product dataflow of a sparse core (as SIGMA): vectors of the stationary operand are held in the
-// multipliers, and all vectors of the other one stream past.
+// The inner-product dataflow of a sparse core (as in SIGMA): multipliers keep vectors of the stationary operand, and
+// all vectors of the other operand stream past.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tilesim::sparse {
 
-/// `held`: [vectors, contracted]; `streamed`: number of vectors of the other operand, sent including zeros.
+/// `held`: [vectors, contracted]; `streamed`: number of vectors of the other operand, which include zeros.
 SparseTime inner_time(const SparseCore& core, const BitMatrix& held, std::int64_t streamed);
 SparseTime expected_inner(const SparseCore& core, std::int64_t vectors, std::int64_t contracted, std::int64_t nonzeros,
                           std::int64_t streamed);

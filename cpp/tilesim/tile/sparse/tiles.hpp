@@ -1,4 +1,4 @@
-// Time of the tiles of a sparse product, one after the other, on one core.
+// Times of the tiles of a sparse product that run one after another on one core.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tilesim::sparse {
 
-/// The nonzero pattern of a matrix in memory of the caller. Strides in elements; both 0: one element for all.
+/// The nonzero pattern of a matrix in the caller's memory. Strides in elements; if both are 0, all elements are equal.
 struct PatternView {
   const bool* data = nullptr;
   std::int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 1;
@@ -16,13 +16,13 @@ struct PatternView {
 
 struct TileSizes { std::int64_t m = 1, n = 1, k = 1; };
 
-/// Arrays [tiles of m, tiles of n, tiles of k].
+/// `cycles` and `products` are arrays [tiles of m, tiles of n, tiles of k].
 struct TileTimes {
   std::int64_t tiles[3] = {0, 0, 0};
   std::vector<std::int64_t> cycles, products;
 };
 
-/// Each tile takes the time of sparse_time, rounded up. Pairs of tiles without zeros are timed once per size.
+/// Each tile takes sparse_time, rounded up to cycles. Pairs of tiles without zeros are computed once per size.
 TileTimes tile_times(const SparseCore& core, const PatternView& a, const PatternView& b, const TileSizes& sizes,
                      bool hold_b);
 
