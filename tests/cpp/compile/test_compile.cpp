@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(preparation_expands_composites_and_keeps_the_original) {
   const std::size_t before = graph.entry().ops.size();
   const Machine machine = small_machine();
   const lower::Prepared prepared =
-      lower::prepare(graph, machine, {}, [](const GraphFunction&, const Op&) { return 0.0; });
+      lower::prepare(graph, machine, {}, [](const GraphFunction&, const Op&, bool) { return 0.0; });
   BOOST_TEST(graph.entry().ops.size() == before);
   BOOST_TEST(prepared.graph.entry().ops.size() > before);
   for (const Op& op : prepared.graph.entry().ops) BOOST_TEST((op.kind != Kind::softmax));
