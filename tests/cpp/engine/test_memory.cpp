@@ -64,7 +64,8 @@ BOOST_AUTO_TEST_CASE(full_queues_push_back_and_open_again) {
 
 BOOST_AUTO_TEST_CASE(ideal_memory_counts_and_never_waits) {
   const auto memory = engine::ideal_memory(plain_machine());
-  for (std::int64_t now : {0, 0, 7}) BOOST_TEST(memory->offer({0, 0, 1 << 20, false}, 0, now).cycle == now);
+  for (std::int64_t now : {0, 0, 7})
+    BOOST_TEST(memory->offer({0, 0, 1 << 20, false}, 0, now).completion.cycle() == now);
   BOOST_TEST(memory->channels()[0].bytes == 3 << 20);
 }
 
